@@ -99,7 +99,6 @@ def answer(
     counted = Counted({name: open_answer(name, **options)})
     run = _beginning(paths, more, filter, keylog, topic_names, decode_as, caps, counted.lines)()
     counted.serve(run.filter)
-    run.prepare()
     try:
         for line in run.all_lines():
             if not isinstance(line, Exchange):
@@ -138,11 +137,16 @@ def _beginning(
         inspector = Inspector(names=names, kafka_ports=ports, caps=caps, files=files, emit=emit)
         if text:
             inspector.add_secrets(text)
-        if file is not None:
-            inspector.expect_secrets()
         # Those handed over are no file: the next packet may come much later.
         held_seconds = 0 if isinstance(packets, Handed) else HELD_SECONDS
-        return Run(packets, inspector, chosen, file, held_seconds=held_seconds)
+        return Run(
+            packets,
+            inspector,
+            filter=chosen,
+            keylog=file,
+            late_secrets=file is not None,
+            held_seconds=held_seconds,
+        )
 
     return begin
 
@@ -188,7 +192,6 @@ class Reading(Iterator[Exchange]):
 
 def _exchanges(begun: Callable[[], Run], tally: Tally, view: View) -> Generator[Exchange]:
     run = begun()
-    run.prepare()
     ended = False
     try:
         for line in run.all_lines():

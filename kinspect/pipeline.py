@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from kinspect import link, state
 from kinspect.errors import KinspectError, StateError
@@ -19,6 +19,9 @@ from kinspect.model import NOWHERE, Block, Caps, Counts, Origin, Segment, added
 from kinspect.tcp import Connection, Reassembler
 from kinspect.tcp.reassembly import takes_all
 from kinspect.tls.keylog import KeyLog
+
+EndPlace = tuple[int | None, int]
+"""Time and frame reference of a run's last packet."""
 
 EXCHANGES_ONLY: Final = frozenset({"exchange"})
 
@@ -38,23 +41,6 @@ def one_by_one(lines: list[Line]) -> Iterator[Line]:
     lines.reverse()
     while lines:
         yield lines.pop()
-
-
-class Found(Protocol):
-    """Blocks of packets, and the TLS key logs found with them so far."""
-
-    @property
-    def secrets(self) -> list[bytes]: ...
-    def __iter__(self) -> Iterator[Block]: ...
-
-
-def fed(inspector: Inspector, packets: Found) -> Iterator[tuple[Block, list[Line]]]:
-    """Feed the packets to the inspector: yields each block with the lines it completes. Secrets found with a block are
-    added before it, those behind the last block at the end."""
-    for block in packets:
-        inspector.add_found(packets.secrets)
-        yield block, inspector.feed(block)
-    inspector.add_found(packets.secrets)
 
 
 class RunEnd:
@@ -86,7 +72,7 @@ class RunEnd:
         return last if abs(last - middle) <= self._idle_timeout else middle
 
     @property
-    def place(self) -> tuple[int | None, int]:
+    def place(self) -> EndPlace:
         """Time and frame of the run's end."""
         return self.time, self._frame
 
@@ -242,12 +228,12 @@ class Inspector:
             return self._ledger.rest()
 
     @property
-    def end(self) -> tuple[int | None, int]:
+    def end(self) -> EndPlace:
         """Time and frame of the last packet fed, for `finish`."""
         time, frame = self._end.place
         return None if time is None else max(time, self._tcp.reached), frame
 
-    def finish(self, end: tuple[int | None, int] | None = None) -> Iterator[Line]:
+    def finish(self, end: EndPlace | None = None) -> Iterator[Line]:
         """End the capture: close the open connections and yield their lines in order, with no more of them held at once
         than the caps allow. Every connection is closed and counted once all lines are taken. Nothing may be fed
         afterwards. `end`: time and frame of the run's last packet, if it was not fed here."""

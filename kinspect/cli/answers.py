@@ -186,7 +186,7 @@ def _read(run: ReadRun, answer: Answer, timeline: Timeline, jobs: int | None) ->
     """Count all exchanges; return the `summary` line's object."""
     count = processes(jobs, timeline)
     if count == 1:
-        run.run(iter(timeline))
+        run.run()
         return run.summary()
     return read_shared(run, timeline, count, answer)
 

@@ -12,7 +12,6 @@ from kinspect.cli.sink import SharedSink
 from kinspect.jobs import run_shared
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import Line
-from kinspect.model import Block
 from kinspect.output import LINE_FORMATS, LineTexts, line_texts
 from kinspect.output.ordered import Ordered
 from kinspect.output.tally import Tally
@@ -42,7 +41,6 @@ def read_shared(
             timeline.set_clocks()
             shares = run_shared(
                 lambda *own: _job(run, answer, *own),
-                iter(timeline),
                 count,
                 _Written(run),
             )
@@ -83,37 +81,27 @@ class _Reading:
     def __init__(self, run: ReadRun, number: int, count: int) -> None:
         from kinspect.jobs.worker import own_islands
 
-        self._run = run
-        self.packets = run.packets
+        self.run = run
         taken = frozenset[str]().union(*(sink.lines for sink in run.sinks))
-        self.inspector = run.inspector = make_inspector(
-            run.options, run.packets, taken, **own_islands(number, count)
-        )
+        run.inspector = make_inspector(run.options, run.packets, taken, **own_islands(number, count))
         name, view = run.options.format_name, run.options.view
         run.writer = self._kept = _Kept(line_texts(name, view) if name in LINE_FORMATS else None)
         run.follow()
-        run.prepare()
-        self._shown = EXCHANGE in self.inspector.emit
-
-    def take(self, block: Block) -> None:
-        self._run.take(block)
-
-    def finish(self) -> None:
-        self._run.finish()
+        self._shown = EXCHANGE in run.inspector.emit
 
     def wants(self, line: Line) -> bool:
         return self._shown or not isinstance(line, Exchange)
 
     def text(self, line: Line) -> bytes:
         self._kept.text = b""
-        self._run.show_one(line)
+        self.run.show_one(line)
         return self._kept.text
 
     def chunk(self, *_: Any) -> Any:
         """Send nothing beside the lines."""
 
     def share(self) -> dict[str, Any]:
-        return {"tally": asdict(self._run.tally)}
+        return {"tally": asdict(self.run.tally)}
 
 
 class _Counting(_Reading):
@@ -129,7 +117,7 @@ class _Counting(_Reading):
         return True
 
     def text(self, line: Line) -> bytes:
-        self._run.show_one(line)
+        self.run.show_one(line)
         return b""
 
     def chunk(self, *learned: Any) -> Any:
@@ -152,7 +140,7 @@ class _Writing(_Reading):
         return True
 
     def share(self) -> dict[str, Any]:
-        return {**super().share(), "written": [sink.share() for sink in _shared(self._run)]}
+        return {**super().share(), "written": [sink.share() for sink in _shared(self.run)]}
 
 
 class _Kept:

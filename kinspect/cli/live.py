@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
@@ -239,8 +240,7 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
         note_counted(run)
     run.tally.interface = come_from(capture, values)
     run.tally.host, run.tally.interfaces = capture.origin.host, capture.files[0]
-    if values["keylog"] is not None:
-        run.inspector.expect_secrets()
+    run.late_secrets = values["keylog"] is not None
     service = Service(capture, run, hangup, Notifier(), every, silent=view is not None)
     run.between = service.attend
     with interrupt:
@@ -273,7 +273,7 @@ def _shown(run: ReadRun, capture: Live, view: LiveView | None, metrics: LiveMetr
             metrics.served(capture, run) if metrics is not None else nullcontext(),
             view.at_work(status_of(capture, run), answered_by(run)) if view is not None else nullcontext(),
         ):
-            run.run(_while_taken(run.stream, iter(capture)))
+            run.run(partial(_while_taken, run.stream))
     except OSError as error:
         _complain_unwritten(run.stream, error)
         run.give_up("stopped, as the output could not be written")

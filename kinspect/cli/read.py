@@ -68,7 +68,7 @@ def process_count(asked: int | None, options: RunOptions, timeline: Timeline) ->
 def _read(run: ReadRun, timeline: Timeline, count: int) -> dict[str, Any] | None:
     """Read with `count` processes. Return the summary's object if other processes made it, else None."""
     if count == 1:
-        run.run(iter(timeline))
+        run.run()
         return None
     from kinspect.cli.jobs import read_shared
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
@@ -50,8 +50,8 @@ from kinspect.output.escape import escape, printable
 from kinspect.output.ordered import BYTES_HIT, Ordered
 from kinspect.output.summary import summary_text
 from kinspect.output.tally import LOOKED_AT, PASSED, SHOWN, Tally
-from kinspect.pipeline import EXCHANGES_ONLY, Inspector, one_by_one, relax_collector
-from kinspect.run import Run
+from kinspect.pipeline import EXCHANGES_ONLY, Inspector, relax_collector
+from kinspect.run import Run, Through
 from kinspect.tables.names import PARQUET
 
 SUMS = frozenset({SUMMARY, STATS})
@@ -139,8 +139,6 @@ def open_run(
         make_inspector(
             options, packets, taken.union(*(sink.lines for sink in sinks)), bool(beside), origin=origin
         ),
-        options.filter,
-        options.keylog,
         options,
         interrupt,
         stream,
@@ -148,6 +146,8 @@ def open_run(
         progress.of_reading(packets) if _shows_progress(options, packets, writer) else None,
         taken | options.emit,
         sinks,
+        filter=options.filter,
+        keylog=options.keylog,
     )
     if options.sort is not None:
         writer = cast(PieceWriter, run.writer)
@@ -225,15 +225,16 @@ class ReadRun(Run):
             unchecked=self.options.format_name == NONE or (partial and self.counts_errors),
         )
 
-    def run(self, blocks: Iterator[Block]) -> None:
-        """Show the lines of all blocks, to their end, to the limit, or until there is no more time."""
-        self.prepare()
+    def run(self, through: Through[Block] = iter) -> None:
+        """Show the lines of all packets, to their end, to the limit, or until there is no more time."""
         try:
             with self.interrupt.breakable():
-                for block in self.interrupt.guard(blocks):
-                    self.show(self.take(block))
+                for lines in self.fed(lambda blocks: self.interrupt.guard(through(blocks))):
+                    self.show(lines)
                     self.between()
-                self.finish()
+                if not self.nothing_read:
+                    self._begin()
+                    self.show(self.rest())
         except LimitReachedError:
             self.give_up(f"stopped at --limit {self.options.values['limit']}")
         except LateError:
@@ -268,24 +269,13 @@ class ReadRun(Run):
             self._begin()
             self.add_secrets()
 
-    def take(self, block: Block) -> list[Line]:
-        """Take a block and return the lines that it completes."""
+    def feed(self, piece: Block) -> list[Line]:
         self._begin()
         if self.progress is not None:
             self.progress.update()
-        lines = self.feed(block)
+        lines = Run.feed(self, piece)
         self.tally.first, self.tally.last = self.filter.start, self.last
         return lines
-
-    def show(self, lines: list[Line]) -> None:
-        """Write the lines that pass the filter; empties the list. Raises LimitReachedError."""
-        self._write(one_by_one(lines))
-
-    def finish(self) -> None:
-        """Write the lines that the end of the input completes."""
-        if not self.nothing_read:
-            self._begin()
-            self._write(self.rest())
 
     def stop(self) -> None:
         """Close the input and take the progress away."""
@@ -360,7 +350,8 @@ class ReadRun(Run):
             complain(f"{self.options.values['keylog']}: no TLS secrets in it (NSS key log format)")
         self.keylog_begun = True
 
-    def _write(self, lines: Iterable[Line]) -> None:
+    def show(self, lines: Iterable[Line]) -> None:
+        """Write the lines that pass the filter. Raises LimitReachedError."""
         stops_at = self.options.stops_at
         try:
             for line in lines:

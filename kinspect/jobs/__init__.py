@@ -16,12 +16,11 @@ has been started by then.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kinspect.capture import Timeline
 from kinspect.jobs.chunks import CHUNK_BYTES
-from kinspect.model import Block
 
 if TYPE_CHECKING:
     from kinspect.jobs.link import JobWorker
@@ -51,10 +50,8 @@ def _processors() -> int:
     return os.cpu_count() or 1
 
 
-def run_shared(
-    job: Callable[[int, int], WorkerJob], blocks: Iterator[Block], count: int, output: TextOutput
-) -> Shares:
-    """Read the blocks with `count` workers and write their lines to `output`. Returns the workers' counts.
+def run_shared(job: Callable[[int, int], WorkerJob], count: int, output: TextOutput) -> Shares:
+    """Read with `count` workers and write their lines to `output`. Returns the workers' counts.
 
     `job`: makes the job of a worker of its number (from 0) and the number of workers. Raises KinspectError if a worker
     died or if workers read different input, and the exceptions that workers raise.
@@ -69,7 +66,7 @@ def run_shared(
         for number in range(count):
             workers.append(
                 fork(
-                    lambda link, own=number: work(job(own, count), blocks, own, count, link),  # type: ignore[misc]
+                    lambda link, own=number: work(job(own, count), own, count, link),  # type: ignore[misc]
                     workers,
                 )
             )

@@ -12,14 +12,13 @@ from zlib import crc32
 
 import cbor2
 
-from kinspect.capture.timeline import Packets, note_capture
 from kinspect.errors import KinspectError
 from kinspect.jobs.chunks import CHUNK_BYTES
 from kinspect.jobs.link import DONE, FAILED, SCANNED, STOP, Link, LostError
 from kinspect.kafka.exchange.lines import Line
 from kinspect.kafka.wire.order import LineKey
 from kinspect.model import Block
-from kinspect.pipeline import Inspector
+from kinspect.run import Run
 
 CHUNKS_AHEAD = 4
 """Most chunks that a worker reads before it had its turn for them."""
@@ -36,18 +35,10 @@ PORTS = 4
 
 
 class WorkerJob(Protocol):
-    """Work on the packets, from blocks to the texts of lines. `inspector`: one with the options of `own_islands`."""
+    """Work on a run, up to the texts of its lines. `run`: one whose inspector has the options of `own_islands`."""
 
     @property
-    def inspector(self) -> Inspector: ...
-    @property
-    def packets(self) -> Packets: ...
-
-    def take(self, block: Block) -> None:
-        """Take the next packets."""
-
-    def finish(self) -> None:
-        """End the input."""
+    def run(self) -> Run: ...
 
     def wants(self, line: Line) -> bool:
         """True if the line's text is needed; other lines are dropped at once."""
@@ -69,11 +60,11 @@ def own_islands(number: int, count: int) -> dict[str, Any]:
     return {"takes": lambda pair: crc32(bytes(sorted(pair[-PORTS:]))) % count == number, "ordered": False}
 
 
-def work(job: WorkerJob, blocks: Iterator[Block], number: int, count: int, link: Link) -> None:
-    """Run a worker: read the blocks, and send its counts, or the exception that ended it."""
+def work(job: WorkerJob, number: int, count: int, link: Link) -> None:
+    """Run a worker: read the packets, and send its counts, or the exception that ended it."""
     try:
         try:
-            link.send(DONE, cbor2.dumps(_Reader(job, number, count, link).read(blocks)))
+            link.send(DONE, cbor2.dumps(_Reader(job, number, count, link).read()))
         except LostError:
             raise
         except BaseException as error:
@@ -93,36 +84,40 @@ class _Reader:
         self._scanned = self._turns = 0
         self._stop: int | None = None
 
-    def read(self, blocks: Iterator[Block]) -> dict[str, Any]:
-        """Read all blocks, or up to the chunk at which the first process stops it. Returns this worker's counts."""
-        job, filled = self._job, 0
+    def read(self) -> dict[str, Any]:
+        """Read all packets, or up to the chunk at which the first process stops it. Returns this worker's counts."""
+        # No line is handed on by itself: they arrive.
+        for _ in self._job.run.all_lines(self._chunks):
+            pass
+        self._tell(True)
+        while self._turns < self._scanned:
+            self._hear(True)
+        return {"own": self._job.share(), **self._counted()}
+
+    def _chunks(self, blocks: Iterator[Block]) -> Iterator[Block]:
+        """The blocks; each chunk of them is reported before the block after it."""
+        filled = 0
         for block in blocks:
             if filled >= CHUNK_BYTES:
                 filled = 0
                 self._tell(False)
                 if not self._may_read():
-                    break
+                    return
             filled += block.ends[-1] - block.starts[0]
-            job.take(block)
-        job.finish()
-        self._tell(True)
-        while self._turns < self._scanned:
-            self._hear(True)
-        return {"own": job.share(), **self._counted()}
+            yield block
 
     def _counted(self) -> dict[str, Any]:
-        inspector, packets = self._job.inspector, self._job.packets
-        note_capture(inspector.counts, packets)
+        run = self._job.run
         return {
-            "counts": asdict(inspector.counts),
-            "totals": inspector.totals(),
-            "unresolved": list(inspector.names.unresolved),
-            "errors": [error.values for error in packets.status.errors],
+            "counts": asdict(run.counts()),
+            "totals": run.inspector.totals(),
+            "unresolved": list(run.inspector.names.unresolved),
+            "errors": [error.values for error in run.packets.status.errors],
         }
 
     def _tell(self, last: bool) -> None:
         """Report the lines and names of the chunk that was read."""
-        job, inspector = self._job, self._job.inspector
+        job, inspector = self._job, self._job.run.inspector
         lines, came, pack = self._lines, self._came, ENTRY.pack
         entries = []
         for place, size, line in inspector.arrived():
@@ -135,7 +130,7 @@ class _Reader:
         counts, names = inspector.counts, inspector.learned.take_new()
         told = (
             [counts.packets, counts.tcp_segments, last],
-            job.packets.status.bytes_read,
+            job.run.packets.status.bytes_read,
             b"".join(entries),
             names,
             job.chunk(*names),
@@ -158,7 +153,7 @@ class _Reader:
             self._stop = cbor2.loads(data)
             return True
         names, nodes, ready = cbor2.loads(data)
-        self._job.inspector.names.add(names, nodes)
+        self._job.run.inspector.names.add(names, nodes)
         self._turns += 1
         self._send_texts(array("Q", ready))
         return True

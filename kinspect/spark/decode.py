@@ -11,15 +11,14 @@ import pyarrow as pa
 
 from kinspect.kafka.wire.names import LearnedNames
 from kinspect.model import added
-from kinspect.pipeline import one_by_one, relax_collector
+from kinspect.pipeline import EndPlace, relax_collector
+from kinspect.run import IslandRun
 from kinspect.spark.merge import Bases, ChunkMerge, islands
 from kinspect.tables.made import Made
 from kinspect.tables.request import Request
 from kinspect.tls.keylog import KeyLog
 
 Task = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-EndPlace = tuple[int | None, int]
-"""Time and frame reference of the run's last packet."""
 
 PIECE = pa.schema([("piece", pa.binary())])
 
@@ -51,10 +50,7 @@ def learning(run: RunContext, request: Request) -> Task:
         names, keylog = LearnedNames(), run.keylog()
         for rows in islands(found, run.bases):
             inspector = request.inspector(names, keylog, frozenset(), run.files)
-            for segments in ChunkMerge(run.bases).segments(rows):
-                inspector.feed_segments(segments)
-                inspector.idle()
-            for _ in inspector.finish(run.end):
+            for _ in IslandRun(ChunkMerge(run.bases).segments(rows), inspector, run.end).all_lines():
                 pass
         told = cbor2.dumps(names.take_new())
         yield pa.RecordBatch.from_arrays([pa.array([told], pa.binary())], schema=PIECE)
@@ -73,10 +69,8 @@ def decoding(run: RunContext, request: Request) -> Task:
         for rows in islands(found, run.bases):
             inspector = request.inspector(names, keylog, made.emit, run.files)
             merge = ChunkMerge(run.bases)
-            for segments in merge.segments(rows):
-                inspector.feed_segments(segments)
-                yield from made.add(one_by_one(inspector.idle()))
-            yield from made.add(inspector.finish(run.end))
+            for lines in IslandRun(merge.segments(rows), inspector, run.end).pieces():
+                yield from made.add(lines)
             if merge.early:
                 inspector.counts.hit("merge_bytes")
             made.totals = added(made.totals, inspector.totals())

@@ -42,8 +42,9 @@ from kinspect.analysis.metrics import (
 from kinspect.capture import open_timeline
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine
-from kinspect.pipeline import Inspector, fed
+from kinspect.pipeline import Inspector
 from kinspect.protocol import schema
+from kinspect.run import Run
 
 EVERY_LINE = frozenset({"exchange", "connection", "gap"})
 GROUP_APIS = {"OffsetCommit", "JoinGroup", "Heartbeat", "LeaveGroup", "SyncGroup"} | {
@@ -52,10 +53,7 @@ GROUP_APIS = {"OffsetCommit", "JoinGroup", "Heartbeat", "LeaveGroup", "SyncGroup
 
 
 def lines_of(path):
-    inspector = Inspector(emit=EVERY_LINE)
-    for _, lines in fed(inspector, open_timeline([path])):
-        yield from lines
-    yield from inspector.finish()
+    return Run(open_timeline([path]), Inspector(emit=EVERY_LINE)).all_lines()
 
 
 def counted(*paths, **options):

@@ -8,7 +8,8 @@ from support.books import balanced
 
 from kinspect.capture.timeline import open_timeline
 from kinspect.kafka.exchange.exchange import Exchange
-from kinspect.pipeline import Inspector, fed
+from kinspect.pipeline import Inspector
+from kinspect.run import Run
 
 TRUST = Path(__file__).parent / "trust"
 
@@ -17,7 +18,7 @@ def inspected(*names):
     """The exchanges as JSON lines' objects, and the summary."""
     timeline = open_timeline([str(TRUST / name) for name in names])
     inspector = Inspector(files=timeline.files)
-    found = [line for _, lines in fed(inspector, timeline) for line in lines] + [*inspector.finish()]
+    found = [*Run(timeline, inspector).all_lines()]
     return [line.to_dict() for line in found if isinstance(line, Exchange)], balanced(inspector.summary())
 
 

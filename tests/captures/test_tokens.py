@@ -20,8 +20,9 @@ import kinspect
 from kinspect.capture import open_timeline
 from kinspect.cli import main
 from kinspect.kafka.view.view import View
-from kinspect.pipeline import Inspector, fed
+from kinspect.pipeline import Inspector
 from kinspect.protocol import Message, encode_request, encode_response
+from kinspect.run import Run
 from kinspect.tui.index.fields import ExchangeFields
 
 TRUST = Path(__file__).parent / "trust"
@@ -204,8 +205,7 @@ def test_whatever_is_lost_no_password_is_shown(tmp_path: Path) -> None:
         path.write_bytes(data)
         for ports in (frozenset[int](), frozenset({9092})):
             inspector = Inspector(emit=EVERYTHING, kafka_ports=ports, files=["login.pcap"])
-            lines = [line for _, found in fed(inspector, open_timeline([str(path)])) for line in found]
-            lines += inspector.finish()
+            lines = [*Run(open_timeline([str(path)]), inspector).all_lines()]
             # A hash may have any four digits.
             shown = [{**line.to_dict(), "event_id": None} for line in lines]
             out = orjson.dumps([*shown, inspector.summary()])

@@ -432,9 +432,9 @@ def test_a_full_disk_is_one_line(many_capture):
 @pytest.mark.parametrize(
     ("in_child", "said"),
     [
-        ("run.ReadRun.take = lambda *_: 1 / 0", "internal error: ZeroDivisionError('division by zero')"),
+        ("run.ReadRun.feed = lambda *_: 1 / 0", "internal error: ZeroDivisionError('division by zero')"),
         (
-            "run.ReadRun.take = lambda *_: outfile.check_overwrite(outfile.__file__, False, ())",
+            "run.ReadRun.feed = lambda *_: outfile.check_overwrite(outfile.__file__, False, ())",
             "exists; give --force to overwrite it",
         ),
     ],

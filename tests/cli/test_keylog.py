@@ -32,7 +32,7 @@ def test_a_key_log_without_secrets_is_named_once(capsys, texts, lines):
         values={"keylog": "keys", "utc": False},
     )
     packets = SimpleNamespace(secrets=[], status=Status([], bytes_total=0))
-    run = ReadRun(packets, Inspector(), options.filter, options.keylog, options, Interrupt(), None, None)
+    run = ReadRun(packets, Inspector(), options, Interrupt(), None, None, keylog=options.keylog)
     for _ in texts:
         run.add_secrets()
     assert capsys.readouterr().err.count("keys: no TLS secrets in it") == lines

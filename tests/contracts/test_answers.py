@@ -23,6 +23,7 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine
 from kinspect.output import Style
 from kinspect.output.answers import CSV, layout, write
+from kinspect.run import Run
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 SOME = ["0.10.2.2", "2.8.2", "4.4.0", "variants"]
@@ -41,8 +42,7 @@ def lines_of(paths):
     """The exchanges and connections of a run, and what it told."""
     timeline = open_timeline([str(path) for path in paths])
     inspector = pipeline.Inspector(emit=frozenset({"exchange", "connection"}), files=timeline.files)
-    lines = [line for _, found in pipeline.fed(inspector, timeline) for line in found]
-    lines += inspector.finish()
+    lines = [*Run(timeline, inspector).all_lines()]
     return lines, Told(inspector.names, inspector.end[0])
 
 

@@ -10,7 +10,6 @@ from support.tui import CAPTURES
 
 from kinspect.cli.interrupt import Interrupt
 from kinspect.cli.run import ReadRun
-from kinspect.filters import Filter
 from kinspect.kafka.view.view import View
 from kinspect.kafka.wire.pair import ANSWERED
 from kinspect.pipeline import Inspector
@@ -40,7 +39,6 @@ def test_a_line_is_written_within_200_ms(apart, monkeypatch):
     writer = Times(packets)
     options = SimpleNamespace(
         path=None,
-        filter=Filter(),
         emit=frozenset({"exchange"}),
         view=View(),
         format_name="table",
@@ -48,9 +46,9 @@ def test_a_line_is_written_within_200_ms(apart, monkeypatch):
         sort=None,
         stops_at=None,
     )
-    run = ReadRun(packets, Inspector(), options.filter, None, options, Interrupt(), None, writer)
-    for block in packets:
-        run.show(run.take(block))
+    run = ReadRun(packets, Inspector(), options, Interrupt(), None, writer)
+    for lines in run.fed():
+        run.show(lines)
     completed = packets.completed()
     assert len(writer.times) == len(completed) > 20
     assert max(map(float.__sub__, writer.times, completed)) <= LONGEST

@@ -99,6 +99,14 @@ def test_caps_come_to_tasks(local, tmp_path):
     assert "idle" in {line["end_reason"] for line in made}
 
 
+def test_lines_of_which_too_many_bytes_wait(local, monkeypatch):
+    """They are released with the chunk in which they come, before those that they wait for."""
+    path = CAPTURES / "2.8.2/console-zstd.pcap"
+    expected = lines([path])
+    monkeypatch.setattr("kinspect.kafka.wire.order.WINDOW_BYTES", 1000)
+    assert [line_of(row) for row in local.rows([path], view=WHOLE)] == expected
+
+
 @pytest.mark.parametrize(
     "fields", [["api", "request.body.topics.name"], ["timestamp", "client.id", "problems.code"]]
 )

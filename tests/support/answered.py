@@ -26,8 +26,7 @@ def objects(
     counted.serve(chosen)
     inspector = Inspector(emit=frozenset(counted.lines), files=["capture"])
     inspector.add_secrets(keylog)
-    run = Run(open_given([*blocks(taken)]), inspector, chosen, None)
-    run.prepare()
+    run = Run(open_given([*blocks(taken)]), inspector, filter=chosen)
     found = []
     for line in run.all_lines():
         if not isinstance(line, Exchange):

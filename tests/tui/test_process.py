@@ -8,11 +8,13 @@ import pytest
 from support.trickle import APART, LONGEST, Trickle
 from support.tui import CAPTURES, ERRORS, indexed
 
+import kinspect.run
 from kinspect.capture import open_timeline
 from kinspect.capture.timeline import Status
 from kinspect.errors import CaptureError
 from kinspect.kafka.wire.pair import ANSWERED
 from kinspect.model import Block
+from kinspect.run import Run
 from kinspect.tui.index import indexer, process
 from kinspect.tui.index.indexer import Indexer, Inputs, RowBatch
 from kinspect.tui.index.process import IndexProcess
@@ -172,7 +174,8 @@ def test_a_capture_ends_with_as_many_exchanges_as_are_kept(monkeypatch):
 @pytest.mark.parametrize("apart", APART)
 def test_an_exchange_of_an_interface_is_sent_within_200_ms(apart, monkeypatch):
     packets = Trickle(str(GROUPS), apart)
-    monkeypatch.setattr(indexer, "time", packets)
+    for module in (indexer, kinspect.run):
+        monkeypatch.setattr(module, "time", packets)
     inputs = Inputs(["-"], interface="lo")
     store = Store(inputs, Spool())
     times = []
@@ -182,7 +185,8 @@ def test_an_exchange_of_an_interface_is_sent_within_200_ms(apart, monkeypatch):
         answered = [number for number in range(store.count) if store[number].outcome == ANSWERED]
         times.extend([packets.now] * (len(answered) - len(times)))
 
-    indexer.index_packets(Indexer(inputs.inspector(), store.spool, frozenset()), packets, lambda _: 0, send)
+    run = Run(packets, inputs.inspector())
+    indexer.index_packets(run, Indexer(run, store.spool, frozenset()), send)
     completed = packets.completed()
     assert len(times) == len(completed) > 20
     assert max(map(float.__sub__, times, completed)) <= LONGEST

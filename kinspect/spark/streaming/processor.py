@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any, cast
 
@@ -12,10 +12,12 @@ import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessor, StatefulProcessorHandle
 
+from kinspect.kafka.exchange.lines import Line
 from kinspect.kafka.wire.names import LearnedNames
 from kinspect.kafka.wire.order import LineKey
 from kinspect.model import FRAME_BITS, added
-from kinspect.pipeline import Inspector, one_by_one
+from kinspect.pipeline import Inspector
+from kinspect.run import IslandRun
 from kinspect.spark.batch import end_of_packets
 from kinspect.spark.chunks import EARLIEST, REPORT, SORTED_BY, Chunk
 from kinspect.spark.merge import NEVER, ChunkMerge
@@ -101,31 +103,29 @@ class Shard(StatefulProcessor):  # type: ignore[misc]
         if before is not None:
             rows = [*map(Chunk._make, cbor2.loads(before)), *rows]
         rows.sort(key=attrgetter(*SORTED_BY))
-        inspector = batch.inspector()
+        run = IslandRun(merge.segments(iter(rows)), batch.inspector(), batch.end)
         state = _value(self._states, island)
         if state is not None:
-            inspector.take_back(state)
-            yield from batch.add(inspector.idle())
+            yield from batch.add(run.take_back(state))
         idle_timeout = self._request.caps.idle_timeout_ns
         due = self._due.getValue((island,)) if state is not None else None
-        last = due[0] - idle_timeout if due else EARLIEST
-        for segments in merge.segments(iter(rows)):
-            inspector.feed_segments(segments)
-            last = max(last, *(segment[1] for segment in segments if segment[1] is not None))
-            yield from batch.add(inspector.idle())
+        run.last = due[0] - idle_timeout if due else None
+        for lines in run.fed():
+            yield from batch.add(lines)
+        last = EARLIEST if run.last is None else run.last
         rest = [row._replace(island=island) for row in merge.rest()]
         self._put(self._waiting, island, cbor2.dumps(rest) if rest else None)
         if batch.drain or last + idle_timeout <= batch.clock:
-            yield from batch.add(inspector.finish(batch.end))
+            yield from batch.add(run.rest())
             states = {}
         else:
-            states = dict(inspector.put_away())
+            states = dict(run.inspector.put_away())
         self._put(self._states, island, states.get(island))
         if states:
             self._due.updateValue((island,), (last + idle_timeout,))
         elif due:
             self._due.removeKey((island,))
-        batch.count(inspector, merge)
+        batch.count(run.inspector, merge)
 
     def _put(self, state: MapState, island: bytes, value: bytes | None) -> None:
         if value:
@@ -213,9 +213,9 @@ class ShardBatch:
             self.names, self.keylog, self._made.emit, cast(Sequence[str], self._files)
         )
 
-    def add(self, lines: Any) -> Iterator[bytes]:
+    def add(self, lines: Iterable[Line]) -> Iterator[bytes]:
         """Full batches of the rows of lines, as bytes."""
-        return map(_ipc, self._made.add(one_by_one([*lines])))
+        return map(_ipc, self._made.add(lines))
 
     def count(self, inspector: Inspector, merge: ChunkMerge) -> None:
         self.hit("merge_bytes", int(merge.early > 0))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from kinspect.capture import open_timeline
 from kinspect.jobs import processes
-from kinspect.tui.index.indexer import Indexer, Inputs, RowBatch, index_packets
+from kinspect.tui.index.indexer import CaptureRun, Indexer, Inputs, RowBatch, index_packets
 from kinspect.tui.index.spool import Spool
 
 
@@ -20,13 +20,10 @@ def index(inputs: Inputs, spool: Spool, send: Callable[[RowBatch], None]) -> Non
 
         index_shared(inputs, spool, timeline, count, send)
         return
-    indexer = Indexer(inputs.inspector(emit=inputs.emit), spool, inputs.plain)
-    described = 0
+    run = CaptureRun(timeline, inputs.inspector(emit=inputs.emit), inputs.plain)
 
     def send_with_places(batch: RowBatch) -> None:
-        nonlocal described
-        descriptions = timeline.descriptions[described:]
-        described += len(descriptions)
-        send(batch._replace(descriptions=descriptions))
+        places, descriptions = run.take_places()
+        send(batch._replace(places=places, descriptions=descriptions))
 
-    index_packets(indexer, timeline, timeline.offset, send_with_places)
+    index_packets(run, Indexer(run, spool, inputs.plain), send_with_places)

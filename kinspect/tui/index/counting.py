@@ -10,11 +10,10 @@ from typing import Any, NamedTuple
 from kinspect.analysis.answer import Answer, open_answer
 from kinspect.answers import Counted
 from kinspect.capture import open_timeline
-from kinspect.capture.timeline import note_capture
 from kinspect.errors import KinspectError
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine, Line
-from kinspect.pipeline import fed, one_by_one
+from kinspect.run import Run
 from kinspect.tui.index.indexer import CONNECTION, ClosedConnection, Inputs, RowBatch
 from kinspect.tui.index.row import NONE
 from kinspect.tui.index.spool import Spool
@@ -92,25 +91,20 @@ def _over_captures(inputs: Inputs, question: Question, answer: Answer, tell: Tel
     """Count while the captures are read again, up to the last exchange that was known."""
     listed = _Listed(answer, question.listed)
     timeline = open_timeline(inputs.paths, skew_ns=inputs.caps.skew_ns)
-    inspector = inputs.inspector(emit=answer.lines)
-    start = None
+    run = Run(timeline, inputs.inspector(emit=answer.lines))
     try:
-        for block, lines in fed(inspector, timeline):
-            start = block.first_time if start is None else start
-            listed.add(one_by_one(lines))
+        for lines in run.pieces():
+            listed.add(lines)
             tell(timeline.status.bytes_read / (timeline.bytes_total or 1))
             if listed.seen >= question.rows and not question.whole:
                 break
-        else:
-            listed.add(inspector.finish())
     finally:
         timeline.close()
     if not listed.is_done:
         raise KinspectError("the captures are not what was indexed: did they change meanwhile?")
-    span = start, inspector.end[0]
-    note_capture(inspector.counts, timeline)
+    span = run.filter.start, run.inspector.end[0]
     (found,) = Counted({question.name: answer}).objects(
-        inspector.summary(), inspector.names, span, question.options
+        run.summary(), run.inspector.names, span, question.options
     )
     return found
 

@@ -12,10 +12,10 @@ from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
 from kinspect.analysis.answers.expected import Expectation
-from kinspect.capture import may_bring_secrets
+from kinspect.capture import Timeline
 from kinspect.capture.places import has_places
 from kinspect.capture.source import can_reopen
-from kinspect.capture.timeline import Packets, Status, note_capture
+from kinspect.capture.timeline import Packets
 from kinspect.errors import CaptureError
 from kinspect.filters import software_names
 from kinspect.kafka.exchange.exchange import Exchange
@@ -26,7 +26,8 @@ from kinspect.kafka.wire.wait import IDLE
 from kinspect.model import FRAME_BITS, Block, Caps
 from kinspect.output.actions import action_of
 from kinspect.output.escape import printable
-from kinspect.pipeline import EXCHANGES_ONLY, Inspector, fed, one_by_one
+from kinspect.pipeline import EXCHANGES_ONLY, Inspector
+from kinspect.run import Run
 from kinspect.tui.index import row
 from kinspect.tui.index.spool import Messages, Spool
 from kinspect.tui.index.texts import UNKEPT, TextNumbers
@@ -85,8 +86,6 @@ class Inputs:
         )
         if self.keylog:
             inspector.add_secrets(self.keylog)
-        if may_bring_secrets(self.paths):
-            inspector.expect_secrets()
         return inspector
 
 
@@ -288,10 +287,7 @@ class Pile:
         self._names: list[tuple[str, str, LineKey]] = []
         self._nodes: list[tuple[str, int, int, LineKey]] = []
         self._asked: list[tuple[str, str]] = []
-        self.places: list[tuple[int, int]] = []
-        self.descriptions: list[tuple[int, int, bytes]] = []
         self._closed: list[ClosedConnection] = []
-        self.start: int | None = None
 
     def __len__(self) -> int:
         """Number of rows."""
@@ -315,64 +311,71 @@ class Pile:
         self,
         texts: list[bytes],
         seen: list[tuple[str, str]],
+        start: int | None,
         read: tuple[int, int | None],
         refused: int,
     ) -> RowBatch:
         """Take the contents as a batch. `read`: bytes read, and bytes in total."""
         rows, self._rows = b"".join(self._rows), []
-        places, self.places = self.places, []
-        descriptions, self.descriptions = self.descriptions, []
         names, self._names = self._names, []
         nodes, self._nodes = self._nodes, []
         closed, self._closed = self._closed, []
         asked, self._asked = self._asked, []
-        first = (rows, texts, places, descriptions, names, nodes, seen, self.start)
-        return RowBatch(*first, *read, refused, closed=closed, asked=asked)
+        return RowBatch(
+            rows, texts, [], [], names, nodes, seen, start, *read, refused, closed=closed, asked=asked
+        )
 
 
 class Indexer:
-    """Takes packets, and piles up the rows of their exchanges."""
+    """Takes the lines of a run, and piles up the rows of its exchanges."""
 
-    def __init__(self, inspector: Inspector, spool: Spool, plain: frozenset[int]) -> None:
-        self.inspector = inspector
+    def __init__(self, run: Run, spool: Spool, plain: frozenset[int]) -> None:
+        self._run = run
         self._spool = spool
-        self._plain = plain
         self._maker = RowMaker(spool, plain)
         self._pile = Pile()
 
-    def block(self, block: Block, lines: list[Line], offset: Callable[[Block], int]) -> None:
-        """Take a block and the lines that it completed; `offset` gives the place of its buffer in its file."""
-        note_place(self._pile, block, self._plain, offset)
-        self._take_all(one_by_one(lines))
-
-    def _take_all(self, lines: Iterable[Line]) -> None:
+    def take(self, lines: Iterable[Line]) -> None:
+        """Take the next lines."""
         for line in lines:
-            self._maker.hear(*self.inspector.names.take_new())
+            self._maker.hear(*self._run.inspector.names.take_new())
             if isinstance(line, Exchange):
                 self._pile.add(*self._maker.make(line))
             elif isinstance(line, ConnectionLine):
                 self._pile.close(line)
 
-    def finish(self) -> None:
-        """Take the lines that the end of the input completes."""
-        self._take_all(self.inspector.finish())
-
     def waiting(self) -> int:
         """Number of rows in the next batch."""
         return len(self._pile)
 
-    def batch(self, status: Status) -> RowBatch:
+    def batch(self) -> RowBatch:
         """The results since the last batch."""
-        maker, read = self._maker, (status.bytes_read, status.bytes_total)
-        return self._pile.take(maker.take_texts(), maker.seen.take(), read, self._spool.refused)
+        maker, run, status = self._maker, self._run, self._run.packets.status
+        texts, seen, read = maker.take_texts(), maker.seen.take(), (status.bytes_read, status.bytes_total)
+        return self._pile.take(texts, seen, run.filter.start, read, self._spool.refused)
 
 
-def note_place(pile: Pile, block: Block, plain: frozenset[int], offset: Callable[[Block], int]) -> None:
-    """Note the time of the first packet and, for plain captures, the place of the block's packets."""
-    if pile.start is None:
-        pile.start = block.first_time
-    if block.first_frame >> FRAME_BITS in plain:
-        pile.places.append((block.first_frame, offset(block)))
+@dataclass(slots=True, eq=False, repr=False)
+class CaptureRun(Run):
+    """A run that notes where the packets of `plain` captures are."""
+
+    packets: Timeline
+    plain: frozenset[int]
+    places: list[tuple[int, int]] = field(init=False, default_factory=list)
+    described: int = field(init=False, default=0)
+
+    def feed(self, piece: Block) -> list[Line]:
+        if piece.first_frame >> FRAME_BITS in self.plain:
+            self.places.append((piece.first_frame, self.packets.offset(piece)))
+        return Run.feed(self, piece)
+
+    def take_places(self) -> tuple[list[tuple[int, int]], list[tuple[int, int, bytes]]]:
+        """What is new since the last call: first frames of blocks with the places of their buffers, and the captures'
+        descriptions of packets."""
+        places, self.places = self.places, []
+        descriptions = self.packets.descriptions[self.described :]
+        self.described += len(descriptions)
+        return places, descriptions
 
 
 class LivePackets(Packets, Protocol):
@@ -388,15 +391,13 @@ class LivePackets(Packets, Protocol):
 
 def index_live(inputs: Inputs, spool: Spool, packets: LivePackets, send: Callable[[RowBatch], None]) -> None:
     """Capture, to the end or until `LIVE_EXCHANGES`; every batch has the capture's state as its summary."""
-    inspector = inputs.inspector(emit=inputs.emit)
-    indexer = Indexer(inspector, spool, frozenset())
+    run = Run(packets, inputs.inspector(emit=inputs.emit))
     exchanges = 0
 
     def send_with_summary(batch: RowBatch) -> None:
         nonlocal exchanges
         exchanges += len(batch.rows) // row.SIZE
-        note_capture(inspector.counts, packets)
-        batch = batch._replace(summary=inspector.summary())
+        batch = batch._replace(summary=run.summary())
         if exchanges >= LIVE_EXCHANGES:
             packets.stop()
             if batch.done:
@@ -405,28 +406,18 @@ def index_live(inputs: Inputs, spool: Spool, packets: LivePackets, send: Callabl
         send(batch)
 
     packets.start()
-    index_packets(indexer, packets, lambda _: 0, send_with_summary)
+    index_packets(run, Indexer(run, spool, frozenset()), send_with_summary)
 
 
-def index_packets(
-    indexer: Indexer, packets: Packets, offset: Callable[[Block], int], send: Callable[[RowBatch], None]
-) -> None:
-    """Take all packets, and send batches of their exchanges; `offset` is called only for blocks of plain captures."""
-    sent = time.monotonic()
-    comes_now = packets.status.bytes_total is None
+def index_packets(run: Run, indexer: Indexer, send: Callable[[RowBatch], None]) -> None:
+    """Take all packets of the run, and send batches of their exchanges."""
+    run.held_seconds, run.released_at = BATCH_SECONDS, time.monotonic()
     try:
-        for block, lines in fed(indexer.inspector, packets):
-            now = time.monotonic()
-            due = now - sent >= BATCH_SECONDS
-            if due:
-                sent = now
-                lines += indexer.inspector.idle(packets.status.reached) if comes_now else ()
-            indexer.block(block, lines, offset)
-            if due or indexer.waiting() >= BATCH_ROWS:
-                send(indexer.batch(packets.status))
-        indexer.finish()
+        for lines in run.fed():
+            indexer.take(lines)
+            if run.due or indexer.waiting() >= BATCH_ROWS:
+                send(indexer.batch())
+        indexer.take(run.rest())
     finally:
-        packets.close()
-    last = indexer.batch(packets.status)
-    note_capture(indexer.inspector.counts, packets)
-    send(last.ended(packets.status.errors, indexer.inspector.summary()))
+        run.packets.close()
+    send(indexer.batch().ended(run.packets.status.errors, run.summary()))

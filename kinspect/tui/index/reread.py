@@ -19,7 +19,7 @@ from kinspect.errors import CaptureError
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.link import Dissector
 from kinspect.model import Block, Caps, Counts
-from kinspect.pipeline import fed
+from kinspect.run import Run
 from kinspect.tui.index.indexer import Inputs
 from kinspect.tui.index.row import MessageRow
 
@@ -114,17 +114,13 @@ def _place(run: bytes, side: MessageRow) -> int | None:
 def again(inputs: Inputs, order: int, stopped: Callable[[], bool]) -> Exchange | None:
     """The exchange with that number, found by reading everything before it once more."""
     timeline = open_timeline(inputs.paths, skew_ns=inputs.caps.skew_ns)
-    inspector = inputs.inspector()
     try:
-        for _, lines in fed(inspector, timeline):
+        for lines in Run(timeline, inputs.inspector()).pieces():
             if stopped():
                 raise StoppedError
             for line in lines:
                 if isinstance(line, Exchange) and line.order == order:
                     return line
-        for line in inspector.finish():
-            if isinstance(line, Exchange) and line.order == order:
-                return line
     finally:
         timeline.close()
     return None

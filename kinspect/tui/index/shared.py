@@ -15,20 +15,19 @@ from kinspect.jobs.worker import own_islands
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import Line
 from kinspect.kafka.wire.order import LineKey
-from kinspect.model import Block
 from kinspect.pipeline import summary_line
 from kinspect.tui.index import row
 from kinspect.tui.index.indexer import (
     BATCH_ROWS,
     BATCH_SECONDS,
     NO_METADATA,
+    CaptureRun,
     Inputs,
     Metadata,
     OfferedNames,
     Pile,
     RowBatch,
     RowMaker,
-    note_place,
 )
 from kinspect.tui.index.spool import Messages, Spool
 from kinspect.tui.index.texts import UNKEPT, TextNumbers
@@ -40,7 +39,7 @@ def index_shared(
     """Index the inputs like `captures.index`, with `count` workers. Raises the errors of `run_shared` and `send`."""
     merged = _Merged(spool, timeline.bytes_total, send)
     try:
-        shares = run_shared(lambda *own: _Indexing(inputs, timeline, *own), iter(timeline), count, merged)
+        shares = run_shared(lambda *own: _Indexing(inputs, timeline, *own), count, merged)
     finally:
         timeline.close()
     summary = summary_line(inputs.names, shares.counts, shares.totals, shares.unresolved)
@@ -52,25 +51,12 @@ class _Indexing:
     texts, names for filters, names that it reported, and its messages if they cannot be read again."""
 
     def __init__(self, inputs: Inputs, timeline: Timeline, number: int, count: int) -> None:
-        self.inspector = inputs.inspector(**own_islands(number, count))
-        self.packets = timeline
-        self._plain = inputs.plain
-        self._first = number == 0
-        self._pile = Pile()  # the first worker tells where packets are
-        self._described = 0
+        self._first = number == 0  # it tells where packets are
+        plain = inputs.plain
+        inspector = inputs.inspector(**own_islands(number, count))
+        self.run = CaptureRun(timeline, inspector, plain if self._first else frozenset())
         self._messages = _Messages()
-        self._maker = RowMaker(self._messages, self._plain)
-
-    def take(self, block: Block) -> None:
-        self.inspector.add_found(self.packets.secrets)
-        if self._first:
-            note_place(self._pile, block, self._plain, self.packets.offset)
-        self.inspector.feed(block)
-
-    def finish(self) -> None:
-        self.inspector.add_found(self.packets.secrets)
-        for _ in self.inspector.finish():
-            pass
+        self._maker = RowMaker(self._messages, plain)
 
     def wants(self, line: Line) -> bool:
         return isinstance(line, Exchange)
@@ -89,10 +75,7 @@ class _Indexing:
         self._maker.hear(names, nodes)
         if not self._first:
             return None
-        descriptions = self.packets.descriptions[self._described :]
-        self._described += len(descriptions)
-        places, self._pile.places = self._pile.places, []
-        return [self._pile.start, places, descriptions]
+        return [self.run.filter.start, *self.run.take_places()]
 
     def share(self) -> dict[str, Any]:
         return {}
@@ -121,6 +104,9 @@ class _Merged:
         self._bytes_total = bytes_total
         self._send = send
         self._pile = Pile()
+        self._start: int | None = None
+        self._places: list[tuple[int, int]] = []
+        self._descriptions: list[tuple[int, int, bytes]] = []
         self._numbering = TextNumbers()
         # Numbers of each worker's texts in this process.
         self._numbers: dict[int, array[int]] = {}
@@ -131,10 +117,9 @@ class _Merged:
 
     def chunk(self, packets: int, bytes_read: int, told: list[Any]) -> None:
         self._bytes_read = bytes_read
-        start, places, descriptions = told[0]
-        self._pile.start = start
-        self._pile.places += [(frame, offset) for frame, offset in places]
-        self._pile.descriptions += [(file, offset, block) for file, offset, block in descriptions]
+        self._start, places, descriptions = told[0]
+        self._places += [(frame, offset) for frame, offset in places]
+        self._descriptions += [(file, offset, block) for file, offset, block in descriptions]
 
     def write(self, pieces: list[tuple[int, memoryview, bool]]) -> None:
         for worker, piece, ends in pieces:
@@ -164,8 +149,11 @@ class _Merged:
 
     def batch(self) -> RowBatch:
         """The results since the last batch."""
-        read = self._bytes_read, self._bytes_total
-        return self._pile.take(self._numbering.take(), self._seen.take(), read, self._spool.refused)
+        read, (places, self._places) = (self._bytes_read, self._bytes_total), (self._places, [])
+        descriptions, self._descriptions = self._descriptions, []
+        texts, seen = self._numbering.take(), self._seen.take()
+        batch = self._pile.take(texts, seen, self._start, read, self._spool.refused)
+        return batch._replace(places=places, descriptions=descriptions)
 
     def stopped(self) -> bool:
         return False
