@@ -18,7 +18,7 @@ from kinspect.analysis.answers.expected import Expectation, may_pass
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import GAP_CAUSES, ConnectionLine, Gap
 from kinspect.kafka.wire.ends import endpoint
-from kinspect.kafka.wire.pair import ANSWERED, UNANSWERED
+from kinspect.kafka.wire.pair import UNANSWERED
 from kinspect.kafka.wire.wait import IDLE
 from kinspect.model import NS_PER_SECOND, PROBLEM_CODES, REQUEST, RESPONSE
 from kinspect.protocol import schema
@@ -340,9 +340,7 @@ class KafkaMetrics:
 
     def _add_errors(self, exchange: Exchange, api: str, broker: Labels) -> None:
         summary = exchange.summary
-        self._expectation.note_hole(exchange)
-        if not summary.error_counts and exchange.outcome == ANSWERED:
-            self._expectation.note(exchange)
+        self._expectation.note(exchange)
         for code, times in summary.error_counts.items():
             error = self._errors.of(schema.error_name(code, exchange.api_key))
             self._add_to(ERRORS, (api, *error, self._expected(exchange, code), *broker), times)

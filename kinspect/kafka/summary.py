@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kinspect.kafka.fields import entities, envelope, resources, sasl
 from kinspect.kafka.fields.paths import FieldPaths, field_paths
 from kinspect.kafka.wire.message import NOTHING_DECODED
-from kinspect.kafka.wire.pair import NO_RESPONSE
+from kinspect.kafka.wire.pair import ANSWERED, NO_RESPONSE
 from kinspect.model import FRAME_BITS, REQUEST, RESPONSE, Caps, Counts, Problem
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import API_VERSIONS, ENVELOPE, FIND_COORDINATOR, SASL_AUTHENTICATE
@@ -476,6 +476,14 @@ def error_counts(exchange: Pair) -> dict[int, int]:
     if found is None:
         found = exchange.counted_errors = _error_counts(exchange)
     return found
+
+
+def succeeded(exchange: Pair) -> bool:
+    """True for a request whose answer is certain to be its own and to hold no error code; none was cut off."""
+    response = exchange.response
+    if exchange.outcome != ANSWERED or response is None or exchange.is_uncertain or error_counts(exchange):
+        return False
+    return response.complete or summary_of(exchange).error_count == 0
 
 
 def _error_counts(exchange: Pair) -> dict[int, int]:

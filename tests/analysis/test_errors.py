@@ -563,3 +563,35 @@ def test_whether_a_cut_fetch_is_a_followers_is_not_known(answer_rows, tmp_path):
     ]
     assert True in verdicts[0]
     assert False not in verdicts[1]
+
+
+def test_an_answer_whose_codes_were_cut_off_is_no_success(tmp_path):
+    talk = Talk()
+    for name in ("t", "t" * 100):
+        (topic,) = produced(NOT_LEADER)["responses"]
+        talk.answers(
+            talk.asks(PRODUCE, 3, WRITE),
+            {"responses": [topic | {"name": name}], "throttle_time_ms": 0},
+            SECOND,
+        )
+    talk.answers(talk.asks(HEARTBEAT, 1, BEAT), beaten(), 40 * SECOND)
+    talk.read(tmp_path)
+    part = tmp_path / "part.pcap"
+    part.write_bytes(nanosecond_pcap([cut_at(packet, 120) for packet in packets(tmp_path / "talk.pcap")]))
+    for path, count, expected in ((tmp_path / "talk.pcap", 2, False), (part, 1, None)):
+        (row,) = rows_of("errors", exchanges(path), lossy=path == part)
+        assert (row["error"], row["count"], row["expected"]) == ("NOT_LEADER_OR_FOLLOWER", count, expected)
+
+
+def test_whether_a_session_is_of_an_earlier_connection_is_not_known_of_one_that_was_forgotten(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr("kinspect.analysis.answers.expected.CONNECTIONS_KEPT", 1)
+    first, second = Talk(), Talk(client=("10.0.0.2", 40000))
+    fetch(first, 0)
+    second.waits(SECOND)
+    fetch(second, 0)
+    first.waits(2 * SECOND)
+    fetch(first, NO_SESSION)
+    (row,) = rows_of("errors", first.read(tmp_path, second))
+    assert row["expected"] is None

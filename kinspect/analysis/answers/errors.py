@@ -37,9 +37,8 @@ from kinspect.analysis.answers.expected import (
 from kinspect.analysis.bursts import Bursts
 from kinspect.analysis.record import GREATEST, LEAST, Record
 from kinspect.kafka.exchange.exchange import Exchange
-from kinspect.kafka.summary import error_counts
+from kinspect.kafka.summary import error_counts, succeeded
 from kinspect.kafka.view.view import iso_time
-from kinspect.kafka.wire.pair import ANSWERED
 from kinspect.kafka.wire.pair import UNANSWERED as NO_ANSWER
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import METADATA
@@ -117,7 +116,7 @@ class Errors(Answer):
         return [] if row["code"] is None else super().names(row, option)
 
     def add(self, exchange: Exchange) -> None:
-        self._expectation.note_hole(exchange)
+        self._expectation.note(exchange)
         if exchange.outcome == NO_ANSWER:
             self._add_unanswered(exchange)
             return
@@ -128,10 +127,9 @@ class Errors(Answer):
         if codes:
             for code, times in codes.items():
                 self._add_code(exchange, code, times)
-        elif exchange.outcome == ANSWERED:
+        elif succeeded(exchange):
             client = exchange.client_id, exchange.connection.client_ip
             self._note(self._flows.of(exchange.api_key, client), exchange.timestamp)
-            self._expectation.note(exchange)
         if exchange.api_key == METADATA:
             self._note_topics(exchange)
 

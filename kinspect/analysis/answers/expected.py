@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from kinspect.analysis.bursts import Burst, Bursts
 from kinspect.kafka.connection.roles import CLUSTER, FOLLOWER
 from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.summary import succeeded
 from kinspect.kafka.wire.message import WireMessage
 from kinspect.kafka.wire.pair import UNANSWERED
 from kinspect.model import NS_PER_MS, NS_PER_SECOND
@@ -197,10 +198,12 @@ class Expectation:
     def __init__(self) -> None:
         # By connection, whether a Fetch succeeded; None: one may have that was not seen.
         self._fetched: dict[str, bool | None] = {}
+        # Of all others: None once one was forgotten.
+        self._others: bool | None = False
 
     def reason(self, exchange: Exchange, code: int) -> str | bool | None:
         """The reason why an error code of an exchange is expected; False if it is not, None if nothing tells."""
-        fetched = self._fetched.get(exchange.connection.connection_id, False)
+        fetched = self._fetched.get(exchange.connection.connection_id, self._others)
         for rule in RULES:
             if code in rule.codes and exchange.api_key in rule.apis:
                 holds = rule.holds(exchange, code, fetched)
@@ -214,21 +217,19 @@ class Expectation:
         codes = exchange.summary.error_counts
         return bool(codes) and all(self.reason(exchange, code) for code in codes)
 
-    def note_hole(self, exchange: Exchange) -> None:
-        """Note that exchanges before this one may be missing."""
-        connection = exchange.connection.connection_id
-        if exchange.after_hole and connection not in self._fetched:
-            self._keep(connection, None)
-
     def note(self, exchange: Exchange) -> None:
-        """Note an exchange that succeeded."""
-        if exchange.api_key in FETCHES:
-            self._keep(exchange.connection.connection_id, True)
+        """Note an exchange before it is asked about: whether it succeeded, whether others before may be missing."""
+        connection = exchange.connection.connection_id
+        if exchange.api_key in FETCHES and succeeded(exchange):
+            self._keep(connection, True)
+        elif exchange.after_hole and connection not in self._fetched:
+            self._keep(connection, None)
 
     def _keep(self, connection: str, fetched: bool | None) -> None:
         self._fetched[connection] = fetched
         if len(self._fetched) > CONNECTIONS_KEPT:
             del self._fetched[next(iter(self._fetched))]
+            self._others = None
 
 
 def unanswered_reason(exchange: Exchange) -> str | None:

@@ -234,12 +234,11 @@ class RowMaker:
     def _is_expected(self, exchange: Exchange) -> bool:
         """True for a wait that the client asked for, and for errors that are part of normal operation."""
         summary = exchange.summary
-        self._expectation.note_hole(exchange)
+        self._expectation.note(exchange)
         if exchange.problems or summary.refusal:
             return False
         if exchange.outcome == UNANSWERED or summary.error_counts:
             return self._expectation.holds(exchange)
-        self._expectation.note(exchange)
         return exchange.wait in IDLE
 
     def _see(self, exchange: Exchange) -> None:
