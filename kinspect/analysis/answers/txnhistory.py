@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kinspect.kafka.wire.order import LineKey
+from kinspect.model import NS_PER_MS
 
 COMMITTED, ABORTED, FENCED, TIMED_OUT, ONGOING = "committed", "aborted", "fenced", "timed_out", "open"
 UNANSWERED = 1 << 15
@@ -29,7 +30,6 @@ _STATES = {
     "PrepareAbort": ABORTED,
     "CompleteAbort": ABORTED,
 }
-NS_PER_MS = 1_000_000
 
 Partition = tuple[str, str, int]
 """A topic's name, its id (each empty if it is not told), and an index."""
