@@ -165,7 +165,9 @@ def carried_request(exchange: Exchange) -> Carried | None:
 
 
 def without_carried(exchange: Exchange) -> Exchange:
-    """An Envelope's exchange as of one that holds nothing."""
+    """An Envelope's exchange as of one that holds nothing; any other as it is."""
+    if exchange.api_key != ENVELOPE:
+        return exchange
     bare = exchange.copy()
     bare.summarised = Summary(exchange, opens=False)
     return bare

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kinspect.analysis.answers.expected import Expectation, may_pass
+from kinspect.analysis.forwards import without_carried
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import GAP_CAUSES, ConnectionLine, Gap
 from kinspect.kafka.wire.ends import endpoint
@@ -271,7 +272,8 @@ class KafkaMetrics:
             self._add_to(GAP_BYTES, (cause,), 0)
 
     def add(self, exchange: Exchange) -> None:
-        """Count an exchange. Decodes its bodies."""
+        """Count an exchange. Decodes its bodies. What an Envelope holds does not count: its client's request does."""
+        exchange = without_carried(exchange)
         api = exchange.api or UNKNOWN_API
         broker = self._broker_of(exchange)
         self._add_to(EXCHANGES, (api, exchange.outcome, *broker))

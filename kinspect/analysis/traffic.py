@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from kinspect.analysis.forwards import without_carried
 from kinspect.analysis.frequent import Frequent, Ranking
 from kinspect.analysis.histogram import Histogram, Spread
 from kinspect.kafka.exchange.exchange import Exchange
@@ -79,7 +80,8 @@ class _Api:
 
 
 class Traffic:
-    """Accumulates exchanges, and decodes their bodies to do so. APIs that Kafka does not have count as one."""
+    """Accumulates exchanges, and decodes their bodies to do so. APIs that Kafka does not have count as one; what an
+    Envelope holds does not count, as its client's own request does."""
 
     __slots__ = (
         "_apis",
@@ -106,6 +108,7 @@ class Traffic:
 
     def add(self, exchange: Exchange) -> bool:
         """Add an exchange; return True if it failed."""
+        exchange = without_carried(exchange)
         name = api_or_unknown(exchange)
         api = self._api(name)
         api.count += 1

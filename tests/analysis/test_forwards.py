@@ -12,7 +12,9 @@ from support.pcap import framed, pcap
 
 import kinspect
 from kinspect.analysis.answer import Told, open_answer
+from kinspect.analysis.metrics import ERRORS, TOPIC_ERRORS, KafkaMetrics
 from kinspect.analysis.names import ANSWERS
+from kinspect.analysis.traffic import Traffic
 from kinspect.kafka.wire.names import LearnedNames
 from kinspect.protocol import Message, encode_request, encode_response
 
@@ -131,6 +133,19 @@ def test_an_envelope_alone_counts_for_the_client_inside(rows, alone, jobs):
     assert times["Envelope"]["latency_ms"]["max"] == 10.2
     (finding,) = (row for row in of("summary", "--jobs", jobs) if row["finding"] == "errors")
     assert told(finding, "count", "text") == (1, "DeleteTopics TOPIC_AUTHORIZATION_FAILED")
+
+
+def test_metrics_and_the_live_views_figures_count_what_an_envelope_holds_once(both):
+    metrics, traffic = KafkaMetrics(), Traffic()
+    for exchange in kinspect.read(both):
+        metrics.add(exchange)
+        traffic.add(exchange)
+    found = metrics.result()
+    assert found[ERRORS.name] == {("DeleteTopics", "TOPIC_AUTHORIZATION_FAILED", "no"): 1}
+    assert found[TOPIC_ERRORS.name] == {("t", "TOPIC_AUTHORIZATION_FAILED"): 1}
+    result = traffic.result(9)
+    assert (result.exchanges, result.failed) == (2, 1)
+    assert [(fault.api, times) for fault, times in result.faults.names] == [("DeleteTopics", 1)]
 
 
 def test_which_broker_was_asked_is_not_known(rows, alone):
