@@ -236,6 +236,22 @@ def test_the_role_is_the_strongest_of_all_connections(made):
     assert row["role"] == "consumer"
 
 
+@pytest.mark.parametrize(
+    ("options", "roles"),
+    [
+        ((), {"1": "broker", "pc-cladm": "admin", "pc-clc": "consumer"}),
+        (("--api", "CreateTopics,Metadata"), {"1": None, "pc-cladm": None, "pc-clc": "consumer"}),
+        (("--client-id", "pc-cladm"), {"pc-cladm": "admin"}),
+    ],
+    ids=" ".join,
+)
+def test_who_may_be_a_broker_is_no_admin(rows, options, roles):
+    found = {
+        row["client_id"]: row["role"] for row in rows(*options, CAPTURES / "4.4.0/cluster_kraft.pcap.gz")
+    }
+    assert {client: found[client] for client in roles} == roles
+
+
 def test_an_unknown_api_goes_by_its_key(made):
     conversation = Conversation()
     conversation.open()

@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 from support.captures import CAPTURES, each_folder
+from support.packets import cut_at, nanosecond_pcap, packets
 from support.pcap import Conversation, framed, pcap
 
 from kinspect.protocol import Message, encode_request, encode_response
@@ -314,3 +315,12 @@ def test_damaged_messages_give_a_result(kinspect, tmp_path, command, capture, se
 def test_a_release_may_be_named_as_its_tag_is(answer_rows):
     capture = CAPTURES / "0.10.0.1" / "librdkafka1-auto.pcap"
     assert answer_rows("upgrade", "--to", "v4.0", capture) == answer_rows("upgrade", "--to", "4.0", capture)
+
+
+def test_who_shows_no_role_in_cut_requests_alone_may_be_a_broker(rows, tmp_path):
+    whole = CAPTURES / "4.4.0" / "cluster_kraft.pcap.gz"
+    part = tmp_path / "part.pcap"
+    part.write_bytes(nanosecond_pcap([cut_at(packet, 96) for packet in packets(whole)]))
+    clients = [{row["client_id"] for row in rows(path)} for path in (whole, part)]
+    assert clients[1] <= clients[0]
+    assert "pc-clp" in clients[1]

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from kinspect.analysis.answer import Answer, Records, Told
 from kinspect.analysis.record import GREATEST, LEAST, Record, later
-from kinspect.kafka.connection.roles import stronger
+from kinspect.kafka.connection.roles import ADMIN, stronger
 from kinspect.kafka.exchange.exchange import Exchange
 
 CONNECTIONS_KEPT = 100_000
@@ -66,9 +66,13 @@ class Client(Record):
             self.first = time if self.first is None else min(self.first, time)
             self.last = time if self.last is None else max(self.last, time)
 
+    def role_within(self, told: Told) -> str | None:
+        """Its role; None for `admin` where exchanges of it were left out: brokers send such requests too."""
+        return None if self.role == ADMIN and not told.options <= KEEPING_CLIENTS else self.role
+
     @property
     def role(self) -> str | None:
-        """The strongest of its roles; among equals that of most exchanges."""
+        """The strongest of its roles that were seen; among equals that of most exchanges."""
         most_first = sorted(self.roles, key=lambda role: (-self.roles[role], role))
         return reduce(stronger, most_first, None)
 

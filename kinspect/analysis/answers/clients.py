@@ -103,6 +103,7 @@ class Clients(Answer):
                 client_id,
                 client_ip,
                 client,
+                client.role_within(told),
                 _storms(rates[client_id, client_ip], of_ids.get(client_id, nobody)),
             )
             for (client_id, client_ip), client in self._clients.items()
@@ -138,12 +139,14 @@ def _together(
     return found
 
 
-def _row(client_id: str | None, client_ip: str, client: ClientUse, storms: list[Row]) -> Row:
+def _row(
+    client_id: str | None, client_ip: str, client: ClientUse, role: str | None, storms: list[Row]
+) -> Row:
     return {
         "client_id": client_id,
         "client_ip": client_ip,
         "connections": client.connections,
-        "role": client.role,
+        "role": role,
         "principal": client.principal[1] if client.principal else None,
         "sasl_mechanisms": sorted(client.mechanisms),
         "tls": client.encrypted > 0 if client.connections else None,

@@ -37,9 +37,11 @@ Use = tuple[int, int, str, int]
 
 @dataclass(slots=True)
 class _Client(Client):
-    """Requests of a client that matter for the release, and how it chooses its versions."""
+    """Requests of a client that matter for the release, and how it chooses its versions. `hidden`: requests of which it
+    was cut off whether a broker sent them."""
 
     asked: int = 0
+    hidden: int = 0
     uses: dict[Use, int] = field(default_factory=dict)
 
 
@@ -76,6 +78,7 @@ class Upgrade(Answer):
         if exchange.role is None and exchange.request is not None and not exchange.request.complete:
             # What was cut off may show that it is a broker.
             client.holes += 1
+            client.hidden += 1
             return
         client.note(exchange)
         api_key, version = exchange.api_key, exchange.api_version
@@ -122,7 +125,7 @@ class Upgrade(Answer):
                 client_id, client_ip, client, newest, client.is_whole(told) and client_ip not in nameless
             )
             for (client_id, client_ip), client in self._clients.items()
-            if client.role not in CLUSTER
+            if client.role not in CLUSTER and (client.requests or not client.hidden)
         ]
         return sorted(rows, key=_place)
 
