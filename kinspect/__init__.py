@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         TruncatedCaptureError,
         UnreadableError,
     )
+    from kinspect.filters.table import Filters
     from kinspect.kafka.exchange.exchange import Exchange
     from kinspect.model import Block, Caps
 
@@ -30,6 +31,7 @@ __all__ = [
     "CaptureError",
     "DecodeError",
     "Exchange",
+    "Filters",
     "KinspectError",
     "Reading",
     "StateError",
@@ -52,6 +54,7 @@ _MODULES = {
         "TruncatedCaptureError",
         "UnreadableError",
     ),
+    "filters.table": ("Filters",),
     "kafka.exchange.exchange": ("Exchange",),
     "model": ("Block", "Caps"),
 }

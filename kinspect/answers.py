@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kinspect.analysis.answer import Answer, Row, Told, rows_of
-from kinspect.filters import Filter
+from kinspect.filters.filter import Filter
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import iso_time
 from kinspect.kafka.wire.names import LearnedNames

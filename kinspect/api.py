@@ -10,7 +10,9 @@ from typing import Any, Self
 from kinspect.capture.given import Given, Handed, Path, open_given
 from kinspect.capture.keylog import KeyLogFile
 from kinspect.errors import CaptureError, KinspectError
-from kinspect.filters import PORTS, filter_from
+from kinspect.filters.filter import filter_from
+from kinspect.filters.table import Filters
+from kinspect.filters.values import PORTS
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.forms import BODY_FORMS, JSON
 from kinspect.kafka.view.recordview import PAYLOADS
@@ -40,7 +42,7 @@ def read(
     paths: Given,
     *more: Path,
     fields: str | Iterable[str] | None = None,
-    filter: Mapping[str, Any] | None = None,
+    filter: Filters | None = None,
     records: bool = False,
     payload: str = "none",
     show_secrets: bool = False,
@@ -79,7 +81,7 @@ def answer(
     name: str,
     paths: Given,
     *more: Path,
-    filter: Mapping[str, Any] | None = None,
+    filter: Filters | None = None,
     keylog: str | PathLike[str] | bytes = b"",
     topic_names: Mapping[str, str] | None = None,
     decode_as: int | Iterable[int] = (),
@@ -118,7 +120,7 @@ def answer(
 def _beginning(
     paths: Given,
     more: tuple[Path, ...],
-    filter: Mapping[str, Any] | None,
+    filter: Filters | None,
     keylog: str | PathLike[str] | bytes,
     topic_names: Mapping[str, str] | None,
     decode_as: int | Iterable[int],

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from kinspect.capture.timeline import Packets, may_bring_secrets, note_capture
-from kinspect.filters import Filter
+from kinspect.filters.filter import Filter
 from kinspect.kafka.exchange.lines import Line
 from kinspect.model import Block, Counts, Segment
 from kinspect.pipeline import EndPlace, Inspector, one_by_one

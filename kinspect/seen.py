@@ -14,9 +14,8 @@ SeenValues = dict[str, dict[str, ValueCounts]]
 """Number of exchanges with each value, by filter option and kind of value (`topics`). Plain, since it is passed to
 another process as JSON."""
 
-LONGEST, LONGEST_SERVICE = "longest latency (or wait)", "longest service time (or wait)"
-MAXIMA = frozenset({LONGEST, LONGEST_SERVICE})
-"""Kinds that are not counted: the only value is the maximum, in nanoseconds."""
+LONGEST = "longest "
+"""Begin of kinds that are not counted: the only value is the greatest, in nanoseconds."""
 
 
 def count_values(counts: ValueCounts, values: Iterable[str]) -> None:
@@ -27,9 +26,17 @@ def count_values(counts: ValueCounts, values: Iterable[str]) -> None:
     _prune(counts)
 
 
-def longest(kinds: dict[str, ValueCounts], kind: str, nanoseconds: int) -> None:
-    """Note the duration of one exchange; `kind` is one of `MAXIMA`."""
-    kinds[kind] = {kind: max(nanoseconds, kinds.get(kind, {}).get(kind, 0))}
+def is_longest(kind: str) -> bool:
+    """True for a kind whose only value is the greatest."""
+    return kind.startswith(LONGEST)
+
+
+def note(kinds: dict[str, ValueCounts], kind: str, values: Iterable[str] | int | None) -> None:
+    """Add the values of one exchange, or its duration if that is known."""
+    if isinstance(values, int):
+        kinds[kind] = {kind: max(values, kinds.get(kind, {}).get(kind, 0))}
+    elif values is not None:
+        count_values(kinds.setdefault(kind, {}), values)
 
 
 def may_be_more(counts: ValueCounts) -> bool:
@@ -42,8 +49,8 @@ def add(seen: SeenValues, more: SeenValues) -> None:
     for option, kinds in more.items():
         there = seen.setdefault(option, {})
         for kind, counts in kinds.items():
-            if kind in MAXIMA:
-                longest(there, kind, counts[kind])
+            if is_longest(kind):
+                note(there, kind, counts[kind])
                 continue
             known = there.setdefault(kind, {})
             for value, times in counts.items():

@@ -1,8 +1,6 @@
 """Values of exchanges that a filter left out, as suggestions."""
 
-import pytest
-
-from kinspect.seen import KEPT, LONGEST, LONGEST_SERVICE, VALUE_CHARACTERS, add, count_values, longest
+from kinspect.seen import KEPT, LONGEST, VALUE_CHARACTERS, add, count_values, note
 
 
 def test_values_are_counted_by_exchange():
@@ -34,12 +32,12 @@ def test_several_processes_add_up():
     assert seen["--topic"]["topics"]["a"] == 3
 
 
-@pytest.mark.parametrize("kind", [LONGEST, LONGEST_SERVICE])
-def test_of_the_longest_there_is_one(kind):
+def test_of_the_longest_there_is_one():
+    kind = f"{LONGEST}latency"
     kinds, more = {}, {}
     for nanoseconds in (5, 9, 7):
-        longest(kinds, kind, nanoseconds)
-    longest(more, kind, 8)
+        note(kinds, kind, nanoseconds)
+    note(more, kind, 8)
     seen = {}
     for process in (more, kinds, more):
         add(seen, {"--min-latency": process})

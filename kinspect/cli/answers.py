@@ -19,7 +19,7 @@ from kinspect.cli.interrupt import Interrupt
 from kinspect.cli.jobs import read_shared
 from kinspect.cli.options import (
     AUTO,
-    FILTERS,
+    FILTER_OPTIONS,
     IN_BODIES,
     INPUT,
     JOBS,
@@ -34,7 +34,7 @@ from kinspect.cli.options import (
 )
 from kinspect.cli.outfile import STANDARD
 from kinspect.cli.run import ReadRun, open_run, run_options
-from kinspect.filters import FILTER_NAMES
+from kinspect.filters.table import FILTERS, option_of
 from kinspect.jobs import processes
 from kinspect.model import NS_PER_MS
 from kinspect.output import JSONL
@@ -140,7 +140,7 @@ def answer_command(name: str) -> click.Command:
     capture lacks is told in a line below the table.
     """
     asked = [*own.values(), fail_on] if failures else [*own.values()]
-    decorated = options(asked, OUTPUT_FILE, SHOWN, FILTERS, INPUT, JOBS, LIMITS)(command)
+    decorated = options(asked, OUTPUT_FILE, SHOWN, FILTER_OPTIONS, INPUT, JOBS, LIMITS)(command)
     argument = click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True, shell_complete=files)
     return click.command(name, cls=Sectioned)(argument(decorated))
 
@@ -199,7 +199,7 @@ def nothing_passed(run: ReadRun) -> str | None:
 def typed_next(captures: Sequence[str], values: dict[str, Any]) -> Typed:
     """What the command to type next is for. Standard input and pipes cannot be read again."""
     named = all(map(os.path.isfile, captures)) and not any(name.startswith(NOT_AGAIN) for name in captures)
-    given = [(f"--{name.replace('_', '-')}", values.get(name)) for name in (*FILTER_NAMES, *REPEATED_INPUT)]
+    given = [(option_of(name), values.get(name)) for name in (*FILTERS, *REPEATED_INPUT)]
     options: list[tuple[str, str | None]] = []
     for option, value in given:
         each = value if isinstance(value, (tuple, list)) else [value] if value else []

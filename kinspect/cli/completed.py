@@ -47,18 +47,6 @@ def folders(_: click.Context, __: click.Parameter, incomplete: str) -> list[Comp
     return _found(incomplete, "dir")
 
 
-def apis() -> Iterable[str]:
-    from kinspect.protocol import schema
-
-    return sorted(schema.api_names().values())
-
-
-def errors() -> Iterable[str]:
-    from kinspect.protocol import schema
-
-    return [error.name for error in schema.error_meanings()]
-
-
 def releases() -> Iterable[str]:
     from kinspect.protocol import schema
 

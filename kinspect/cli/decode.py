@@ -14,7 +14,7 @@ import orjson
 
 from kinspect.cli import candidates, complain
 from kinspect.cli.candidates import BROKEN, CUT, FITS, MOST_MEMORY, TRAILING, Guess, MessageOptions
-from kinspect.cli.completed import apis, files, words
+from kinspect.cli.completed import files, words
 from kinspect.cli.options import payload_option
 from kinspect.cli.pasted import message_bytes
 from kinspect.cli.progress import working
@@ -22,7 +22,8 @@ from kinspect.cli.rules import Rule, check
 from kinspect.cli.textable import aligned
 from kinspect.cli.types import SIZE
 from kinspect.errors import KinspectError
-from kinspect.filters import unknown_api
+from kinspect.filters.table import apis
+from kinspect.filters.values import unknown_api
 from kinspect.jsontext import escape_json
 from kinspect.kafka.connection.tokens import may_be_token, may_hold_token
 from kinspect.kafka.exchange.exchange import Exchange

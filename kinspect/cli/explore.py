@@ -14,7 +14,7 @@ from kinspect.cli import complain, topicnames
 from kinspect.cli.completed import files
 from kinspect.cli.interrupt import ENDED_BY_SIGNAL
 from kinspect.cli.options import (
-    FILTERS,
+    FILTER_OPTIONS,
     INPUT,
     JOBS,
     LIMITS,
@@ -28,7 +28,6 @@ from kinspect.cli.options import (
 from kinspect.cli.types import SIZE
 from kinspect.errors import KinspectError
 from kinspect.extras import need
-from kinspect.filters import FILTER_NAMES
 from kinspect.kafka.view.view import View
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ SHOWN = (
 
 @click.command(cls=Sectioned)
 @click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True, shell_complete=files)
-@options(SHOWN, FILTERS, INPUT, JOBS, LIMITS)
+@options(SHOWN, FILTER_OPTIONS, INPUT, JOBS, LIMITS)
 def explore(
     captures: tuple[str, ...],
     jobs: int | None,
@@ -73,6 +72,7 @@ def explore(
         raise click.UsageError(f"{DRAWN}; `kinspect read` prints to files and pipes")
     make_filter(values)
     view = View(records=True, payload=payload, show_secrets=show_secrets)
+    from kinspect.tui.index.filterline import filter_line
     from kinspect.tui.index.indexer import Inputs
     from kinspect.tui.index.process import IndexProcess
     from kinspect.tui.index.spool import Spool
@@ -95,7 +95,7 @@ def explore(
         keys_from_terminal()
         from kinspect.tui.app import Explorer
 
-        explorer = Explorer(store, rows, view, utc=utc, text=filter_text(values))
+        explorer = Explorer(store, rows, view, utc=utc, text=filter_line(values))
         explorer.run()
     finally:
         rows.end()
@@ -114,25 +114,6 @@ def close(explorer: Explorer) -> int:
     if explorer.failures:
         raise explorer.failures[0]
     return max((status for status, _ in errors), default=0)
-
-
-def filter_text(values: dict[str, Any]) -> str:
-    """The filters in the explorer's syntax."""
-    words = []
-    for name in FILTER_NAMES:
-        value, option = values[name], name.replace("_", "-")
-        if value is True:
-            words.append(option)
-        elif value:
-            each = value if isinstance(value, tuple) else (value,)
-            words += [_quoted(f"{option}={one}") for one in each]
-    return " ".join(words)
-
-
-def _quoted(word: str) -> str:
-    import shlex
-
-    return shlex.quote(word) if any(c in "\"'\\ \t" for c in word) else word
 
 
 def keys_from_terminal() -> None:

@@ -49,7 +49,7 @@ from kinspect.cli.liveview import (
 )
 from kinspect.cli.options import (
     CONNECTION,
-    FILTERS,
+    FILTER_OPTIONS,
     INPUT,
     LIMITS,
     LINE_TYPES,
@@ -176,7 +176,7 @@ FACTS = {
 
 
 @click.command(cls=Sectioned)
-@options(CAPTURE, OUTPUT, METRICS, FILTERS, INPUT, LIMITS)
+@options(CAPTURE, OUTPUT, METRICS, FILTER_OPTIONS, INPUT, LIMITS)
 def live(interfaces: tuple[str, ...], **values: Any) -> int:
     """Decode what passes network interfaces, until Ctrl-C, --duration or --count.
 

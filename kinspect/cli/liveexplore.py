@@ -13,7 +13,7 @@ from kinspect.capture.keylog import KeyLogFile
 from kinspect.capture.live import Live
 from kinspect.capture.source import STDIN
 from kinspect.capture.timeline import Status
-from kinspect.cli.explore import DRAWN, SPOOL_BYTES, close, filter_text, keys_from_terminal
+from kinspect.cli.explore import DRAWN, SPOOL_BYTES, close, keys_from_terminal
 from kinspect.cli.interrupt import ENDED_BY_SIGNAL
 from kinspect.cli.liveview import come_from
 from kinspect.cli.options import LINES_ALONE, OTLP, make_caps
@@ -65,6 +65,7 @@ class Followed:
 
 def explore_live(capture: Live, options: RunOptions) -> int:
     """Explore the exchanges as they come; return the exit status. The capture ends with the explorer."""
+    from kinspect.tui.index.filterline import filter_line
     from kinspect.tui.index.indexer import Inputs, RowBatch
     from kinspect.tui.index.process import IndexProcess
     from kinspect.tui.index.spool import Spool
@@ -90,7 +91,7 @@ def explore_live(capture: Live, options: RunOptions) -> int:
 
         view = View(records=True, payload=values["payload"], show_secrets=values["show_secrets"])
         keys_from_terminal()
-        explorer = Explorer(store, rows, view, utc=values["utc"], text=filter_text(values))
+        explorer = Explorer(store, rows, view, utc=values["utc"], text=filter_line(values))
         explorer.run()
         rows.leave()
         while not store.done and isinstance(batch := rows.receive(), RowBatch):

@@ -8,18 +8,16 @@ from typing import Any, TypeVar
 
 import click
 
-from kinspect.cli import completed
 from kinspect.cli.completed import files, one_of, words
 from kinspect.cli.outfile import STANDARD
 from kinspect.cli.rules import Facts, Rule
 from kinspect.cli.types import COUNT, DURATION, PORT, SIZE, Count, Duration, Number, Size
 from kinspect.errors import KinspectError
-from kinspect.filters import FILTER_NAMES, Filter
-from kinspect.kafka.connection.roles import ROLES
+from kinspect.filters.filter import Filter
+from kinspect.filters.table import FILTERS, Row, option_of
 from kinspect.kafka.view.forms import BODY_FORMS, JSON, TEXT
 from kinspect.kafka.view.recordview import PAYLOADS
 from kinspect.kafka.view.view import INT64_FORMS, View
-from kinspect.kafka.wire.wait import CAUSES
 from kinspect.model import Caps
 from kinspect.output import DETAIL, ECS, FORMATS, JSONL, NONE, REQUEST_LOG, SEMCONV, TABLE, Style
 from kinspect.output.escape import escape
@@ -48,69 +46,19 @@ SAMPLE = 0.01
 KEYS_FROM_BODIES = frozenset({"api_candidates", "broker", "broker.node_id"})
 """Fields outside of bodies that need bodies: the APIs an orphan may belong to, and the node at an address."""
 
-PATTERN = "PATTERN"
-_MANY: dict[str, Any] = {"multiple": True, "metavar": PATTERN}
 
-FILTERS = (
-    click.option(
-        "--api", **_MANY, shell_complete=words(completed.apis), help="APIs, by name in any case or by key."
-    ),
-    click.option(
-        "--topic",
-        **_MANY,
-        help="Topics, by name or whole id, in the request, the response or the fetch session.",
-    ),
-    click.option("--group", **_MANY, help="Groups, in the request or the response."),
-    click.option("--client-id", **_MANY, help="Client ids."),
-    click.option("--principal", **_MANY, help="Users that SASL named, or of requests in Envelopes."),
-    click.option(
-        "--software",
-        **_MANY,
-        help="Clients' software as they tell it, by name or name/version (apache-kafka-java/4.*).",
-    ),
-    click.option(
-        "--role", **_MANY, shell_complete=one_of(*ROLES), help=f"Clients' roles: {', '.join(ROLES)}."
-    ),
-    click.option("--host", **_MANY, help="Addresses or networks (10.0.0.0/8) of either side."),
-    click.option("--client-host", **_MANY, help="Addresses or networks of the client."),
-    click.option("--broker-host", **_MANY, help="Addresses or networks of the broker."),
-    click.option("--port", **_MANY, help="Ports of either side."),
-    click.option(
-        "--error",
-        **_MANY,
-        shell_complete=words(completed.errors),
-        help="Error codes in the response, by name in any case or by code.",
-    ),
-    click.option(
-        "--wait",
-        **_MANY,
-        shell_complete=one_of(*CAUSES),
-        help=f"Causes of the wait for the answer: {', '.join(CAUSES)}.",
-    ),
-    click.option(
-        "--errors-only",
-        is_flag=True,
-        help="Only exchanges with an error code or a problem, refused logins, requests unanswered before the capture's"
-        " end, and answers to requests that the capture lost.",
-    ),
-    click.option(
-        "--min-latency",
-        metavar="TIME",
-        help="Only what took or waited at least this long: 100 or 100ms, 500us, 1.5s.",
-    ),
-    click.option(
-        "--min-service",
-        metavar="TIME",
-        help="The same by service_ms: without the time behind other requests of the connection.",
-    ),
-    click.option(
-        "--since",
-        metavar="TIME",
-        help="From this time on: RFC 3339 (without a zone: UTC), epoch seconds, 07:29:15 (UTC, on the date of the first"
-        " packet), or +90s from the start.",
-    ),
-    click.option("--until", metavar="TIME", help="Before this time."),
-)
+def _filter_option(name: str, row: Row) -> Option:
+    return click.option(
+        option_of(name),
+        is_flag=row.metavar is None,
+        multiple=row.many,
+        metavar=row.metavar,
+        shell_complete=words(row.words) if row.words is not None else None,
+        help=row.help,
+    )
+
+
+FILTER_OPTIONS = tuple(_filter_option(name, row) for name, row in FILTERS.items())
 
 
 def format_option(formats: Sequence[str], auto: str) -> Option:
@@ -399,11 +347,11 @@ class Sectioned(click.Command):
     """A command whose `--help` lists filters under a heading of their own, and leaves limits to `--help-limits`."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        apart = {*FILTER_NAMES, *CAPS}
+        apart = {*FILTERS, *CAPS}
         with formatter.section("Options"):
             formatter.write_dl(_help_rows(ctx, lambda name: name not in apart))
         with formatter.section("Filters"):
-            formatter.write_dl(_help_rows(ctx, lambda name: name in FILTER_NAMES))
+            formatter.write_dl(_help_rows(ctx, lambda name: name in FILTERS))
 
 
 def _help_rows(ctx: click.Context, chosen: Callable[[str], bool]) -> list[tuple[str, str]]:
@@ -425,7 +373,7 @@ def options(*tables: Sequence[Callable[[F], F]]) -> Callable[[F], F]:
 
 def make_filter(values: dict[str, Any]) -> Filter:
     """The filter that the options ask for."""
-    return usage(lambda: Filter(**{name: values[name] for name in FILTER_NAMES}))
+    return usage(lambda: Filter(**{name: values[name] for name in FILTERS}))
 
 
 def make_caps(values: dict[str, Any]) -> Caps:

@@ -17,7 +17,7 @@ from kinspect.cli import complain, topicnames
 from kinspect.cli.completed import files, folders, one_of
 from kinspect.cli.interrupt import ENDED_BY_SIGNAL, SIGNALS, Interrupt
 from kinspect.cli.options import (
-    FILTERS,
+    FILTER_OPTIONS,
     INPUT,
     LIMITS,
     LINES_ALONE,
@@ -32,7 +32,7 @@ from kinspect.cli.options import (
 from kinspect.cli.progress import INTERVAL_SECONDS, wanted
 from kinspect.cli.types import DURATION, Duration, Number
 from kinspect.errors import CaptureError, KinspectError
-from kinspect.filters import FILTER_NAMES
+from kinspect.filters.table import FILTERS
 from kinspect.model import NS_PER_SECOND
 from kinspect.output.summary import summary_text
 from kinspect.output.tally import Tally
@@ -100,7 +100,7 @@ SPARK = (
 
 @pipeline.command(cls=Sectioned)
 @click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True, shell_complete=files)
-@options(TABLES_OUT, SPARK, FILTERS, INPUT, LIMITS)
+@options(TABLES_OUT, SPARK, FILTER_OPTIONS, INPUT, LIMITS)
 @click.option(
     "--answers",
     metavar="NAMES",
@@ -201,7 +201,7 @@ def run(captures: tuple[str, ...], **values: Any) -> int:
     metavar="N",
     help="How many parts connections are dealt to; a folder of tables keeps the number it began with.",
 )
-@options(SPARK, FILTERS, INPUT, LIMITS)
+@options(SPARK, FILTER_OPTIONS, INPUT, LIMITS)
 @refused("--strands", "is gone: say --shards")
 @refused("--answers", "is of `pipeline run`: an answer is about a run that is over")
 def stream(folder: str, **values: Any) -> int:
@@ -288,7 +288,7 @@ def _request(tables: tuple[str, ...], names: dict[str, str], values: dict[str, A
     return Request(
         tables,
         view=make_view({**values, **LINES_ALONE, "records": False, "int64": "number"}),
-        chosen={name: values[name] for name in FILTER_NAMES if values[name]},
+        chosen={name: values[name] for name in FILTERS if values[name]},
         names=names,
         kafka_ports=frozenset(values["decode_as"]),
         caps=make_caps(values),

@@ -10,7 +10,17 @@ from kinspect.capture import Timeline, open_timeline
 from kinspect.cli import complain, outfile
 from kinspect.cli.completed import files
 from kinspect.cli.interrupt import Interrupt, LateError
-from kinspect.cli.options import FILTERS, INPUT, JOBS, LIMITS, OUTPUT, SORT, Sectioned, make_caps, options
+from kinspect.cli.options import (
+    FILTER_OPTIONS,
+    INPUT,
+    JOBS,
+    LIMITS,
+    OUTPUT,
+    SORT,
+    Sectioned,
+    make_caps,
+    options,
+)
 from kinspect.cli.placing import PLACING
 from kinspect.cli.rules import check
 from kinspect.cli.run import RUN_FACTS, RUN_RULES, ReadRun, RunOptions, open_run, run_options
@@ -20,7 +30,7 @@ from kinspect.tables.names import PARQUET
 
 @click.command(cls=Sectioned)
 @click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True, shell_complete=files)
-@options(OUTPUT, PLACING, SORT, FILTERS, INPUT, JOBS, LIMITS)
+@options(OUTPUT, PLACING, SORT, FILTER_OPTIONS, INPUT, JOBS, LIMITS)
 def read(captures: tuple[str, ...], jobs: int | None, **values: Any) -> int:
     """Decode captures into exchanges, each a request with its response.
 

@@ -40,7 +40,7 @@ from kinspect.cli.progress import Progress
 from kinspect.cli.rules import Asked, Facts
 from kinspect.cli.sink import Closed, Input, Sink, TellingSink
 from kinspect.extras import need
-from kinspect.filters import Filter
+from kinspect.filters.filter import Filter
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine, Line
 from kinspect.kafka.view.view import View

@@ -15,6 +15,7 @@ from kinspect.cli.completed import words
 from kinspect.cli.rules import Facts, Rule, check
 from kinspect.cli.textable import fits_in_columns, in_columns
 from kinspect.errors import KinspectError
+from kinspect.filters.table import apis, errors
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.protocol import schema as table
 from kinspect.protocol.schema import Api, ErrorCode, Field, Layout
@@ -51,11 +52,11 @@ ApiRow = dict[str, Any]
 
 def _first() -> list[str]:
     """What `kinspect schema` takes, but for what stands alone, as keys of APIs and error codes."""
-    return [ERRORS, RELEASES, *completed.apis(), *table.record_names()]
+    return [ERRORS, RELEASES, *apis(), *table.record_names()]
 
 
 def _second() -> list[str]:
-    return [*completed.errors(), *completed.releases()]
+    return [*errors(), *completed.releases()]
 
 
 @click.command()

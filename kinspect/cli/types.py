@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from kinspect.errors import KinspectError
-from kinspect.filters import UNITS, parse_duration
+from kinspect.filters.values import UNITS, parse_duration
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", re.IGNORECASE | re.ASCII)
 SIZE_UNITS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}

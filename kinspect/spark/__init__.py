@@ -6,7 +6,7 @@ Needs the extra `kinspect[spark]` and Java 17 or later. docs/spark.md says how t
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from kinspect.filters.table import Filters
     from kinspect.model import Caps
     from kinspect.spark.batch import Captures
 
@@ -27,7 +28,7 @@ def read(
     paths: Paths,
     table: str = "exchanges",
     fields: Collection[str] | None = None,
-    filter: Mapping[str, Any] | None = None,
+    filter: Filters | None = None,
     *,
     records: bool = False,
     payload: str = "none",
@@ -48,8 +49,8 @@ def read(
 
     `paths`: local paths, globs and URLs (`s3://`, `hdfs://`, …) that every executor can read. `table`: `exchanges`,
     `batches`, `records` or `connections`. `fields`: dotted names as for `--fields` for exchanges, column names for the
-    other tables. `filter`: options of `kinspect.filters.Filter` by name, as `{"topic": ["orders-*"], "errors_only":
-    True}`. `records`, `payload`, `show_secrets`, `int64`: the options of `kinspect read`. `keylog`: TLS secrets in NSS
+    other tables. `filter`: filters by name, as `{"topic": ["orders-*"], "errors_only": True}`.
+    `records`, `payload`, `show_secrets`, `int64`: the options of `kinspect read`. `keylog`: TLS secrets in NSS
     key log format (the bytes, or a file's path). `topic_names`: topic id to name. `decode_as`: ports whose traffic is
     Kafka whatever it looks like. `caps`: limits for each connection. `capture_point`: value of the column of that name.
     `partitions`: number of tasks that decode; default: one for each 64 MiB, and up to three a core of at least 2 MiB
@@ -97,7 +98,7 @@ def answer(
     paths: Paths,
     name: str,
     *,
-    filter: Mapping[str, Any] | None = None,
+    filter: Filters | None = None,
     keylog: str | PathLike[str] | bytes = b"",
     topic_names: dict[str, str] | None = None,
     decode_as: frozenset[int] = frozenset(),
@@ -164,7 +165,7 @@ def stream(
     spark: SparkSession,
     folder: str | PathLike[str],
     table: str = "exchanges",
-    filter: Mapping[str, Any] | None = None,
+    filter: Filters | None = None,
     *,
     settle: float = 60.0,
     records: bool = False,

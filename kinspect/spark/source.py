@@ -18,7 +18,8 @@ from pyspark.sql.types import StructType
 
 from kinspect import link
 from kinspect.errors import CaptureError, KinspectError
-from kinspect.filters import EPOCH, Filter, parse_moment
+from kinspect.filters.filter import Filter
+from kinspect.filters.values import EPOCH, about, parse_moment
 from kinspect.kafka.wire.ends import ip_text
 from kinspect.model import Block, Caps, Counts
 from kinspect.spark.schemas import spark_schema
@@ -216,7 +217,8 @@ def _passes(options: Options) -> Callable[[PacketRow], bool]:
 def _moment(filters: dict[str, list[str]], name: str, default: float) -> float:
     if name not in filters:
         return default
-    moment = parse_moment(filters[name][0], name)
+    with about(name):
+        moment = parse_moment(filters[name][0])
     if moment.base != EPOCH:
         raise KinspectError(
             f"{name}: a scan does not know where the capture starts; give a time with its date"

@@ -10,7 +10,7 @@ from uuid import uuid4
 import orjson
 
 from kinspect.analysis.answer import Answer, open_answer
-from kinspect.filters import Filter, filter_from
+from kinspect.filters.filter import Filter, filter_from
 from kinspect.kafka.view.view import View
 from kinspect.kafka.wire.names import LearnedNames
 from kinspect.model import Caps

@@ -9,7 +9,7 @@ from kinspect.capture.timeline import Status
 from kinspect.cli.interrupt import Interrupt
 from kinspect.cli.run import ReadRun
 from kinspect.errors import KinspectError
-from kinspect.filters import Filter
+from kinspect.filters.filter import Filter
 from kinspect.kafka.view.view import View
 from kinspect.pipeline import Inspector
 

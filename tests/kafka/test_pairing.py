@@ -20,7 +20,7 @@ from conversation import (
     sized,
 )
 
-from kinspect.filters import Filter
+from kinspect.filters.filter import Filter
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.protocol import Message, encode_request
 

@@ -10,7 +10,7 @@ from zlib import crc32
 import pytest
 from exchanges import OTHER_ID, TOPIC_ID, bare, batch, encoded, exchange, fetched
 
-from kinspect.filters import Filter
+from kinspect.filters.filter import Filter
 from kinspect.kafka.connection.roles import HIDDEN, role_of, stronger
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.summary import layout_walk

@@ -8,7 +8,7 @@ from kinspect.analysis.answer import open_answer
 from kinspect.analysis.names import ANSWERS
 from kinspect.answers import Counted
 from kinspect.capture.given import open_given
-from kinspect.filters import filter_from
+from kinspect.filters.filter import filter_from
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.pipeline import Inspector
 from kinspect.run import Run

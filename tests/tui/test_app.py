@@ -16,7 +16,7 @@ from kinspect.capture.source import STDIN
 from kinspect.errors import KinspectError
 from kinspect.kafka.view.view import View
 from kinspect.output import table
-from kinspect.tui.index.choice import OPTIONS
+from kinspect.tui.index.filterline import NAMES
 from kinspect.tui.index.listing import RowOrder
 
 TALL = (130, 40)
@@ -709,7 +709,7 @@ def test_all_filters_are_named_where_there_is_none_of_a_name(explore):
         await explorer.write("apis=1")
         await explorer.press("enter")
         text = " ".join(explorer.read().split())
-        assert f"there are {', '.join(OPTIONS)}" in text
+        assert f"there are {', '.join(NAMES)}" in text
 
     explore(script, NANO, size=SMALL)
 

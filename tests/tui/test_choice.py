@@ -5,11 +5,12 @@ from support.tui import CAPTURES, ERRORS, indexed, keylog
 
 import kinspect
 from kinspect.errors import KinspectError
-from kinspect.filters import Filter
+from kinspect.filters.filter import Filter
 from kinspect.kafka.wire.wait import CAUSES
 from kinspect.tui.index import listing
-from kinspect.tui.index.choice import OPTIONS, Choice, parse_filter
+from kinspect.tui.index.choice import Choice
 from kinspect.tui.index.complete import completions, written
+from kinspect.tui.index.filterline import NAMES, parse_filter
 from kinspect.tui.index.indexer import BATCH_ROWS
 from kinspect.tui.index.listing import Listing, RowOrder
 from kinspect.tui.index.spool import Spool
@@ -208,7 +209,7 @@ def test_names_are_completed(text, expected):
 
 def test_every_filter_is_offered():
     assert completions("", indexed(ERRORS)) == [
-        f"{option}{'' if option == 'errors-only' else '='}" for option in OPTIONS
+        f"{option}{'' if option == 'errors-only' else '='}" for option in NAMES
     ]
 
 
@@ -220,6 +221,6 @@ def test_names_are_written_so_that_they_match(name):
     assert text.isprintable()
     assert "," not in text
     values = parse_filter(f"topic={text}")
-    from kinspect.filters import glob
+    from kinspect.filters.values import glob
 
     assert glob(values["topic"][0])(name)

@@ -19,8 +19,8 @@ from kinspect.output import Style
 from kinspect.output.answers import layout
 from kinspect.tui.index import answers
 from kinspect.tui.index.answers import AnswerProcess
-from kinspect.tui.index.choice import parse_filter
 from kinspect.tui.index.counting import ask, count
+from kinspect.tui.index.filterline import parse_filter
 from kinspect.tui.index.indexer import Inputs
 from kinspect.tui.index.reread import StoppedError
 from kinspect.tui.index.spool import Spool

@@ -52,7 +52,7 @@ from kinspect.analysis.answers.lags import (
 from kinspect.analysis.answers.offsetranges import OffsetRanges, Range, joined
 from kinspect.analysis.record import EARLIEST, LATEST, Record, later
 from kinspect.errors import KinspectError
-from kinspect.filters import parse_duration
+from kinspect.filters.values import parse_duration
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.fields import entities
 from kinspect.kafka.summary import RecordField, RecordRoom, error_counts

@@ -10,7 +10,7 @@ from kinspect.analysis.answers.by import BY, keys, keys_of, named, names_of
 from kinspect.analysis.histogram import Histogram
 from kinspect.analysis.record import GREATEST, Record
 from kinspect.errors import KinspectError
-from kinspect.filters import parse_duration
+from kinspect.filters.values import parse_duration
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import LISTED, iso_time, milliseconds
 from kinspect.kafka.wire.ends import endpoint

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from kinspect.kafka import summary
+from kinspect.kafka.fields import envelope
 from kinspect.kafka.view import view
 from kinspect.kafka.wire import eventid, wait
 from kinspect.kafka.wire.fetched import TopicRef
 from kinspect.kafka.wire.pair import Pair
 from kinspect.model import Problem
+from kinspect.protocol.apikeys import ENVELOPE
 
 
 class Exchange(Pair):
@@ -50,6 +52,35 @@ class Exchange(Pair):
             (name if topic_id is None else names.name(topic_id, self.key), topic_id)
             for name, topic_id in self.fetched.partitions
         ]
+
+    @property
+    def inner_api_key(self) -> int | None:
+        """The API of the request inside an Envelope; None if that could not be read, and for all other exchanges."""
+        inner = self.summary.inner(summary.REQUEST_DATA) if self.api_key == ENVELOPE else None
+        return None if inner is None else inner.header.api_key
+
+    @property
+    def inner_principal(self) -> str | None:
+        """Name of the principal whose request is inside an Envelope; None like `inner_api_key`."""
+        if self.api_key != ENVELOPE or self.request is None or self.request.body is None:
+            return None
+        forwarded = envelope.principal(self.request.body.get("request_principal"))
+        return None if forwarded is None else str(forwarded["name"])
+
+    @property
+    def request_read(self) -> bool | None:
+        """True if the request's body could be read to its end; None if there is no request."""
+        return None if self.request is None else self.request.decode().complete
+
+    @property
+    def response_read(self) -> bool | None:
+        """True if the response's body could be read to its end; None if there is no response."""
+        return None if self.response is None else self.response.decode().complete
+
+    @property
+    def failed(self) -> bool:
+        """True if its response has an error code or refuses a login, or it has a problem."""
+        return bool(self.problems or self.summary.error_codes or self.summary.refusal)
 
     @property
     def problems(self) -> list[Problem]:

@@ -159,6 +159,15 @@ class Pair:
         None too where such a response may have been missed."""
         return self._since(self.previous_response_end) if self.service_known else None
 
+    @property
+    def waited_ns(self) -> int | None:
+        """Nanoseconds from an unanswered request's last byte to the end of the wait for its answer; None for all
+        others, and without packet times."""
+        sent = self.request.last_time if self.request is not None else None
+        if self.outcome != UNANSWERED or sent is None or self.completed_at is None:
+            return None
+        return self.completed_at - sent
+
     def _since(self, earliest: int | None) -> int | None:
         request, response = self.request, self.response
         if request is None or response is None or not self.latency_known or self.outcome != ANSWERED:

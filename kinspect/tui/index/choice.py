@@ -1,84 +1,26 @@
-"""Choice of the listed exchanges: the filters of the command line over rows, and a connection that is followed.
-
-A filter's verdict is the same for all rows with the same API, client, connection, names and outcome, so it is found
-once for each such combination; only times are tested for each row.
-"""
+"""Choice of the listed exchanges: the filters of the command line over rows, and a connection that is followed."""
 
 from __future__ import annotations
 
-import inspect
-import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable
+from operator import itemgetter
+from typing import Any
 
-from kinspect.errors import KinspectError
-from kinspect.filters import Filter
-from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.facts import Facts
+from kinspect.filters.filter import Filter
+from kinspect.filters.values import Verdict
 from kinspect.tui.index import row
-from kinspect.tui.index.row import NONE, Row
-from kinspect.tui.index.store import Store, row_api_name
-from kinspect.tui.index.texts import UNKEPT
+from kinspect.tui.index.filterline import FilterValues
+from kinspect.tui.index.row import RowValues
+from kinspect.tui.index.rowfacts import RowFacts, UnkeptError
+from kinspect.tui.index.store import Store
+from kinspect.tui.index.texts import Texts
 
-_PARAMETERS = inspect.signature(Filter).parameters
-OPTIONS = {name.replace("_", "-"): name for name in _PARAMETERS}
-"""Parameters of `Filter` by the names of filters as they are written."""
-FLAGS = frozenset(name for name, parameter in _PARAMETERS.items() if parameter.default is False)
-MANY = frozenset(name for name, parameter in _PARAMETERS.items() if parameter.default == ())
-_OF_EACH_ROW = ("min_latency", "min_service", "since", "until")
 _VERDICTS_KEPT = 1_000_000
+_NOT_KEPT = "names not kept"
 
-FilterValues = dict[str, Any]
-
-
-def parse_filter(text: str) -> FilterValues:
-    """The arguments of `Filter` in `--api Fetch --errors-only` or `api=Fetch errors-only`. Raises KinspectError."""
-    values: FilterValues = {}
-    for name, value in _pairs(text):
-        option = OPTIONS[name]
-        if option in MANY:
-            values.setdefault(option, []).append(value)
-        else:
-            values[option] = True if value is None else value
-    Filter(**values)
-    return values
-
-
-def narrowed(text: str, more: Mapping[str, str | None]) -> str:
-    """The filter `text` with other values of some filters (None for one without a value), in place of those that it
-    has. Raises KinspectError for an error in it."""
-    kept = [(name, value) for name, value in _pairs(text) if name not in more]
-    return " ".join(_written(name, value) for name, value in (*kept, *more.items()))
-
-
-def _written(name: str, value: str | None) -> str:
-    if value is None:
-        return name
-    word = f"{name}={value}"
-    return shlex.quote(word) if any(character in "\"'\\ \t" for character in word) else word
-
-
-def _pairs(text: str) -> Iterator[tuple[str, str | None]]:
-    """The filters in a text with their values; None for one that takes none."""
-    try:
-        words = iter(shlex.split(text))
-    except ValueError:
-        raise KinspectError("a quote is not closed") from None
-    for word in words:
-        name, equals, value = word.removeprefix("--").partition("=")
-        option = OPTIONS.get(name)
-        if option is None:
-            raise KinspectError(f"there is no filter {name!r}; there are {', '.join(OPTIONS)}")
-        if option in FLAGS:
-            if equals:
-                raise KinspectError(f"{name} takes no value")
-            yield name, None
-            continue
-        if not equals:
-            following = next(words, None)
-            if following is None:
-                raise KinspectError(f"{name} needs a value")
-            value = following
-        yield name, value
+RowVerdict = bool | str
+"""True if a row passes; a text says what is not known of it."""
 
 
 class Choice:
@@ -99,13 +41,14 @@ class Choice:
         self.quiet = quiet
         self.hidden = 0
         """Number of rows that are left out as expected."""
-        # By number of the names: true if they have the group.
-        self._of_group: dict[int, bool] = {}
-        self._each = Filter(**{name: value for name, value in values.items() if name in _OF_EACH_ROW})
-        self._shared = Filter(**{name: value for name, value in values.items() if name not in _OF_EACH_ROW})
+        self._filter = Filter(**values)
         self.active = bool(values) or quiet or connection is not None or group is not None
-        # The verdict and the option whose value is not known, by the values that decide them.
-        self._verdicts: dict[tuple[int, ...], tuple[bool, str | None]] = {}
+        asked = self._filter.asked
+        tests = [(each.option, each.test.verdict) for each in asked if not each.row.timed]
+        if group is not None:
+            tests.insert(0, ("--group", lambda facts: group in facts.summary.groups))
+        self._kept = [Verdicts(store.texts, *test) for test in tests]
+        self._timed = [each for each in asked if each.row.timed]
         self.unknown: dict[str, int] = {}
         """By option, the number of rows left out because the value that it tests is not known."""
 
@@ -113,164 +56,85 @@ class Choice:
     def options(self) -> list[str]:
         """Options of the filter that leaves rows out; a group that is followed counts as one."""
         followed = [] if self.group is None else ["--group"]
-        return [*dict.fromkeys((*self._each.options, *self._shared.options, *followed))]
+        return [*dict.fromkeys((*self._filter.options, *followed))]
 
     def passes(self, start: int, stop: int) -> list[int]:
         """The rows from `start` to before `stop` that are listed."""
         if not self.active:
             return list(range(start, stop))
         view = memoryview(self._store.rows)[start * row.SIZE : stop * row.SIZE]
-        shared, each = self._shared.active, self._each.active
-        self._each.start = self._store.start
-        verdicts = self._verdicts
+        self._filter.start = self._store.start
+        connection, kept, timed, quiet = self.connection, self._kept, bool(self._timed), self.quiet
         found = []
         for index, values in enumerate(row.STRUCT.iter_unpack(view), start):
-            connection = values[row.CONNECTION]
-            if self.connection is not None and connection != self.connection:
+            if connection is not None and values[row.CONNECTION] != connection:
                 continue
-            if self.group is not None and not self._names_group(values[row.SUBJECT]):
-                continue
-            if shared:
-                key = (
-                    values[row.FLAGS],
-                    connection,
-                    values[row.CLIENT],
-                    values[row.SUBJECT],
-                    values[row.FAULT],
-                    values[row.SESSION],
-                    values[row.API],
-                )
-                verdict = verdicts.get(key)
+            verdict: RowVerdict | None = True
+            for verdicts in kept:
+                verdict = verdicts.known.get(verdicts.key(values))
                 if verdict is None:
-                    verdict = self._verdict(index)
-                    if len(verdicts) < _VERDICTS_KEPT:
-                        verdicts[key] = verdict
-                passed, unknown = verdict
-                if not passed:
-                    if unknown is not None:
-                        self.unknown[unknown] = self.unknown.get(unknown, 0) + 1
-                    continue
-            if each and not self._passes_each(values):
-                continue
-            if self.quiet and values[row.FLAGS] & row.EXPECTED:
+                    verdict = verdicts.find(values)
+                if verdict is not True:
+                    break
+            if timed and verdict is True:
+                verdict = self._in_time(values)
+            if verdict is not True:
+                if verdict:
+                    self.unknown[verdict] = self.unknown.get(verdict, 0) + 1
+            elif quiet and values[row.FLAGS] & row.EXPECTED:
                 self.hidden += 1
-                continue
-            found.append(index)
+            else:
+                found.append(index)
         view.release()
         return found
 
-    def _names_group(self, subject: int) -> bool:
-        found = self._of_group.get(subject)
-        if found is None:
-            found = self._of_group[subject] = self.group in self._store.groups(subject)
-        return found
-
-    def _verdict(self, index: int) -> tuple[bool, str | None]:
-        """The verdict of the shared filters on a row, and the option whose value is not known, if there is one."""
-        found = self._store[index]
-        if UNKEPT in (found.connection, found.client):
-            return False, "names not kept"
-        before = dict(self._shared.unknown)
-        # It has all attributes of an exchange that filters use.
-        passed = self._shared.matches(cast(Exchange, _FilteredRow(self._store, found)))
-        unknown = (name for name, count in self._shared.unknown.items() if before.get(name) != count)
-        return passed, next(unknown, None)
-
-    def _passes_each(self, values: row.RowValues) -> bool:
-        passed = self._each.matches(cast(Exchange, _Timed(values)))
-        if not passed:
-            self.unknown.update(self._each.unknown)
-        return passed
+    def _in_time(self, values: RowValues) -> RowVerdict:
+        """The verdict of the filters on times."""
+        facts = RowFacts(self._store.texts, values)
+        for asked in self._timed:
+            verdict = asked.test.verdict(facts)
+            if not verdict:
+                return asked.option if verdict is None else False
+        return True
 
 
-class _Timed:
-    """The times of a row in the shape of an `Exchange`, for filters."""
+class Verdicts:
+    """The verdicts of one test. Rows that are equal in all columns that the test ever looked at have the same one."""
 
-    __slots__ = ("_values",)
+    def __init__(self, texts: Texts, option: str, test: Callable[[Facts], Verdict]) -> None:
+        self._texts = texts
+        self._option = option
+        self._test = test
+        self._columns = {row.FLAGS}
+        self.key: Callable[[RowValues], Any] = itemgetter(row.FLAGS)
+        """Function that gives a row's values in these columns."""
+        self.known: dict[Any, RowVerdict] = {}
+        """The verdicts by these values."""
 
-    def __init__(self, values: row.RowValues) -> None:
+    def find(self, values: RowValues) -> RowVerdict:
+        """The verdict on a row."""
+        noted = Noted(values)
+        try:
+            found = self._test(RowFacts(self._texts, noted))
+            verdict: RowVerdict = self._option if found is None else found
+        except UnkeptError:
+            verdict = _NOT_KEPT
+        if not noted.columns <= self._columns:
+            self._columns |= noted.columns
+            self.key = itemgetter(*sorted(self._columns))
+            self.known = {}
+        if len(self.known) < _VERDICTS_KEPT:
+            self.known[self.key(values)] = verdict
+        return verdict
+
+
+class Noted:
+    """The values of a row, with a note of the `columns` that were looked at."""
+
+    def __init__(self, values: RowValues) -> None:
         self._values = values
+        self.columns: set[int] = set()
 
-    @property
-    def outcome(self) -> str:
-        return row.OUTCOMES[self._values[row.FLAGS] & 3]
-
-    @property
-    def timestamp(self) -> int | None:
-        return row.timestamp_of(self._values)
-
-    @property
-    def latency_ns(self) -> int | None:
-        return row.latency_of(self._values)
-
-    @property
-    def service_ns(self) -> int | None:
-        return row.service_of(self._values)
-
-    @property
-    def completed_at(self) -> int | None:
-        return _time(self._values[row.COMPLETED_AT])
-
-    @property
-    def request(self) -> _Timed | None:
-        return self if self._values[row.FLAGS] >> row.REQUEST_AT & row.PRESENT else None
-
-    @property
-    def last_time(self) -> int | None:
-        """Time of the request's last byte."""
-        return _time(self._values[row.REQUEST_LAST])
-
-
-def _time(time: int) -> int | None:
-    return None if time == NONE else time
-
-
-class _FilteredRow:
-    """A row in the shape of an `Exchange`, for filters."""
-
-    def __init__(self, store: Store, found: Row) -> None:
-        has_api = bool(found.flags & row.HAS_API)
-        self.api_key = found.api_key if has_api else None
-        self.api = row_api_name(found)
-        client = store.texts[found.client] or [None] * 6
-        self.client_id, self.role, self.principal, _, self.software_name, self.software_version = client
-        self.connection = _Ends(*store.connection(found)[:4])
-        self.outcome, self.outcome_reason, self.wait = found.outcome, found.reason, found.wait
-        self.problems = bool(found.flags & row.FAILED)
-        topics, ids, unresolved, _, groups, *_ = store.texts[found.subject] or ((), (), (), (), ())
-        codes, *_ = store.texts[found.fault] or ((),)
-        self.summary = _Names(topics, ids, unresolved, groups, codes)
-        self.session_topics, self.fetched = store.session(found)
-        kept = UNKEPT not in (found.subject, found.fault, found.session)
-        (_, request_bits), (_, response_bits) = found.sides
-        self.request = _Body(request_bits, kept) if request_bits & row.PRESENT else None
-        self.response = _Body(response_bits, kept) if response_bits & row.PRESENT else None
-
-
-class _Ends:
-    def __init__(self, client_ip: str, client_port: int, broker_ip: str, broker_port: int) -> None:
-        self.client_ip, self.client_port = client_ip, client_port
-        self.broker_ip, self.broker_port = broker_ip, broker_port
-
-
-class _Names:
-    refusal = None  # `problems` has the failures
-
-    def __init__(
-        self,
-        topics: Sequence[str],
-        ids: Sequence[str],
-        unresolved: Sequence[str],
-        groups: Sequence[str],
-        codes: Sequence[int],
-    ) -> None:
-        self.topics, self.topic_ids, self.unresolved_topic_ids, self.groups = topics, ids, unresolved, groups
-        self.error_codes = codes
-
-
-class _Body:
-    def __init__(self, bits: int, kept: bool) -> None:
-        self.complete = bool(bits & row.READ) and kept
-
-    def decode(self) -> _Body:
-        return self
+    def __getitem__(self, column: int, /) -> int:
+        self.columns.add(column)
+        return self._values[column]

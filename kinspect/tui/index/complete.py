@@ -5,15 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from kinspect.kafka.connection.roles import ROLES
-from kinspect.kafka.wire.wait import CAUSES
-from kinspect.protocol import schema
-from kinspect.tui.index.choice import FLAGS, OPTIONS
+from kinspect.filters.table import FILTERS
+from kinspect.tui.index.filterline import NAMES, takes_value
 from kinspect.tui.index.store import Store
 
 OFFERED = 50
-WORDS = {"role": ROLES, "wait": CAUSES}
-"""Values of the filters that have no others."""
 _SPECIAL = re.compile(r"[*?\[\],\"'\\\\\s]|^!")
 
 
@@ -28,8 +24,8 @@ def completions(text: str, store: Store) -> list[str]:
     if option is not None:
         return [f"{head}{found}" for found in _values(option, word, store)]
     return [
-        f"{head}{dashes}{option}{'' if OPTIONS[option] in FLAGS else '='}"
-        for option in OPTIONS
+        f"{head}{dashes}{option}{'=' if takes_value(option) else ''}"
+        for option in NAMES
         if option.startswith(name) and option != name
     ]
 
@@ -44,7 +40,7 @@ def _awaiting(head: str) -> str | None:
     """The filter whose value comes next, where it is written apart: `--api Fetch`."""
     words = head.split()
     option = words[-1].removeprefix("--") if words else ""
-    return option if option in OPTIONS and OPTIONS[option] not in FLAGS else None
+    return option if takes_value(option) else None
 
 
 def _values(option: str, value: str, store: Store) -> Iterator[str]:
@@ -52,16 +48,22 @@ def _values(option: str, value: str, store: Store) -> Iterator[str]:
     before, comma, last = value.rpartition(",")
     negated = "!" if last.startswith("!") else ""
     part = last.removeprefix("!")
-    known: Iterable[str] = WORDS.get(option, store.seen.get(option, ()))
-    if option == "api":
-        known = dict.fromkeys([*sorted(known), *sorted(schema.api_names().values())])
     found = 0
-    for name in sorted(known) if option != "api" else known:
+    for name in _offered(option, store):
         if name.lower().startswith(part.lower()) and name != part:
             yield f"{before}{comma}{negated}{written(name)}"
             found += 1
             if found == OFFERED:
                 return
+
+
+def _offered(option: str, store: Store) -> Iterable[str]:
+    """Values of a filter: those in the captures, and others that there are."""
+    if option not in NAMES:
+        return ()
+    row, seen = FILTERS[NAMES[option]], store.seen.get(NAMES[option], ())
+    words = row.words() if row.words is not None and row.all_offered else ()
+    return dict.fromkeys((*sorted(seen), *sorted(words)))
 
 
 def written(name: str) -> str:

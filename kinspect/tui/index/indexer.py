@@ -17,7 +17,7 @@ from kinspect.capture.places import has_places
 from kinspect.capture.source import can_reopen
 from kinspect.capture.timeline import Packets
 from kinspect.errors import CaptureError
-from kinspect.filters import software_names
+from kinspect.filters.table import FILTERS
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine, Line
 from kinspect.kafka.wire.order import BEHIND, LineKey
@@ -27,6 +27,7 @@ from kinspect.model import FRAME_BITS, Block, Caps
 from kinspect.output.actions import action_of
 from kinspect.output.escape import printable
 from kinspect.pipeline import EXCHANGES_ONLY, Inspector
+from kinspect.protocol.apikeys import ENVELOPE
 from kinspect.run import Run
 from kinspect.tui.index import row
 from kinspect.tui.index.spool import Messages, Spool
@@ -219,7 +220,8 @@ class RowMaker:
         )
         topics = [summary.topics, summary.topic_ids, [*summary.unresolved_topic_ids]]
         others = [summary.partitions[:_LISTED], summary.groups, summary.transactional_ids]
-        subject = number([*topics, *others, *action_of(exchange)])
+        inner = [exchange.inner_api_key, exchange.inner_principal] if exchange.api_key == ENVELOPE else None
+        subject = number([*topics, *others, inner, *action_of(exchange)])
         codes = dict.fromkeys(problem.code for problem in exchange.problems[:_LISTED])
         fault = number([summary.error_codes, [*codes], exchange.api_candidates])
         if self._numbering.grew or (exchange.api and ("api", exchange.api) not in self.seen):
@@ -243,24 +245,10 @@ class RowMaker:
 
     def _see(self, exchange: Exchange) -> None:
         """Note the names that are to be offered for filters."""
-        ends, summary = exchange.connection, exchange.summary
-        names = {
-            "api": (exchange.api,),
-            "client-id": (exchange.client_id,),
-            "principal": (exchange.principal,),
-            "software": software_names(exchange),
-            "topic": summary.topics,
-            "group": summary.groups,
-            "host": (ends.client_ip, ends.broker_ip),
-            "client-host": (ends.client_ip,),
-            "broker-host": (ends.broker_ip,),
-            "port": (str(ends.broker_port),),
-            "error": summary.error_names,
-        }
-        for option, found in names.items():
-            for name in found:
+        for filter_name, filter_row in FILTERS.items():
+            for name in filter_row.offered(exchange):
                 if name:
-                    self.seen.add(option, name)
+                    self.seen.add(filter_name, name)
 
     def _spooled(self, exchange: Exchange) -> int:
         """The exchange's place in the spool; NOWHERE if it is full, or if the packets can be read again."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import Struct
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 from zlib import crc32
 
 from kinspect.kafka.exchange.exchange import Exchange
@@ -107,11 +107,11 @@ class Row(NamedTuple):
 
     @property
     def reason(self) -> str | None:
-        return REASONS[self.flags >> _REASON_AT & 15]
+        return reason_of(self.flags)
 
     @property
     def kind(self) -> str:
-        return KINDS[self.flags >> _KIND_AT & 1]
+        return kind_of(self.flags)
 
     @property
     def wait(self) -> str | None:
@@ -136,9 +136,16 @@ COMPLETED_AT, PREVIOUS_END, FLAGS, CONNECTION, CLIENT, SUBJECT, FAULT, SESSION, 
     "completed_at previous_response_end flags connection client subject fault session api_key".split(),
 )
 _FIRST, _LAST, _BYTES = map(MessageRow._fields.index, ("first_time", "last_time", "size"))
+TOPICS, TOPIC_IDS, UNRESOLVED, PARTITIONS, GROUPS, TRANSACTIONAL_IDS, INNER, ACTION = range(8)
+"""Indexes in the text of SUBJECT; what follows is the action's too."""
 REQUEST_FIRST, REQUEST_LAST, REQUEST_BYTES = _FIXED + _FIRST, _FIXED + _LAST, _FIXED + _BYTES
 RESPONSE_FIRST, RESPONSE_BYTES = _FIXED + SIDE_FIELDS + _FIRST, _FIXED + SIDE_FIELDS + _BYTES
-RowValues = tuple[int, ...]
+
+
+class RowValues(Protocol):
+    """The values that STRUCT gives."""
+
+    def __getitem__(self, column: int, /) -> int: ...
 
 
 def latency_of(values: RowValues) -> int | None:
@@ -153,6 +160,16 @@ def service_of(values: RowValues) -> int | None:
     """Counterpart of `Exchange.service_ns`."""
     latency = latency_of(values) if values[FLAGS] & SERVICE_KNOWN else None
     return None if latency is None else min(latency, values[RESPONSE_FIRST] - values[PREVIOUS_END])
+
+
+def reason_of(flags: int) -> str | None:
+    """Counterpart of `Exchange.outcome_reason`."""
+    return REASONS[flags >> _REASON_AT & 15]
+
+
+def kind_of(flags: int) -> str:
+    """Counterpart of `Exchange.kind`."""
+    return KINDS[flags >> _KIND_AT & 1]
 
 
 def wait_of(flags: int) -> str | None:
@@ -206,7 +223,7 @@ def pack_row(exchange: Exchange, numbers: Numbers) -> bytes:
         flags |= LATENCY_KNOWN
     if exchange.service_known:
         flags |= SERVICE_KNOWN
-    if summary.error_codes or summary.refusal or exchange.problems:
+    if exchange.failed:
         flags |= FAILED
     if numbers.cut:
         flags |= CUT
@@ -261,7 +278,7 @@ def unpack_row(data: bytes | bytearray, index: int) -> Row:
     return Row._make((*found[:_FIXED], request, MessageRow(*found[_FIXED + SIDE_FIELDS :])))
 
 
-def values(data: bytes | bytearray, index: int) -> RowValues:
+def values(data: bytes | bytearray, index: int) -> tuple[int, ...]:
     """The packed values of row number `index`."""
     return STRUCT.unpack_from(data, index * SIZE)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from kinspect.tui.index.choice import Choice, parse_filter
+from kinspect.tui.index.choice import Choice
+from kinspect.tui.index.filterline import parse_filter
 from kinspect.tui.index.listing import COMPLETION, Listing, RowOrder
 from kinspect.tui.index.store import Store
 

@@ -108,7 +108,7 @@ class Store:
         """The keys of an exchange's JSON line that `output.table` needs, and as `action` the result of `action_of`."""
         found = self[index]
         client_ip, client_port, broker_ip, broker_port, *_ = self.connection(found)
-        topics, _, _, partitions, groups, transactional_ids, *action = (
+        topics, _, _, partitions, groups, transactional_ids, _, *action = (
             self.texts[found.subject] or _NO_SUBJECT
         )
         codes, problems, candidates = self.texts[found.fault] or ([], [], [])
@@ -150,7 +150,7 @@ class Store:
 
     def groups(self, subject: int) -> list[str]:
         """The groups in names, by their number; none if they were not kept."""
-        groups: list[str] = (self.texts[subject] or _NO_SUBJECT)[_GROUPS]
+        groups: list[str] = (self.texts[subject] or _NO_SUBJECT)[row.GROUPS]
         return groups
 
     def connection(self, found: Row) -> list[Any]:
@@ -241,8 +241,7 @@ class Store:
         return exchange
 
 
-_NO_SUBJECT: list[Any] = [[], [], [], [], [], [], *NO_ACTION]
-_GROUPS = 4
+_NO_SUBJECT: list[Any] = [[], [], [], [], [], [], None, *NO_ACTION]
 _LISTED = 100
 
 

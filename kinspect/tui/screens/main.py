@@ -23,9 +23,9 @@ from kinspect.tui.control.loader import AT_ONCE, READING, REST_SECONDS, Loader
 from kinspect.tui.control.pages import COUNTING, Answers, Pages
 from kinspect.tui.control.search import Search
 from kinspect.tui.control.updates import Updates
-from kinspect.tui.index.choice import narrowed
 from kinspect.tui.index.emptystate import empty_state
 from kinspect.tui.index.export import tshark_commands
+from kinspect.tui.index.filterline import narrowed
 from kinspect.tui.index.hidden import hint
 from kinspect.tui.index.rowfilter import page_of, row_filter
 from kinspect.tui.index.selection import Selection

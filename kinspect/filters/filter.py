@@ -1,0 +1,181 @@
+"""The filters that were given, as one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple, Unpack
+
+from kinspect import seen
+from kinspect.errors import KinspectError
+from kinspect.facts import Facts
+from kinspect.filters.table import FILTERS, WAITS, Filters, HostPort, Row, Test, option_of
+from kinspect.filters.values import DAY, Instant, about
+from kinspect.kafka.exchange.lines import ConnectionLine, Gap
+
+EMPTY_RANGE = "nothing is from then on and before that"
+_CONNECTION_ID = r"(\[[^]]+\]|[\d.]+):(\d+)-(\[[^]]+\]|[\d.]+):(\d+)@"
+
+
+class Asked(NamedTuple):
+    """A filter that was given."""
+
+    option: str
+    row: Row
+    test: Test
+
+
+class Filter:
+    """Selects the exchanges that pass every filter given.
+
+    `needs_body`: bodies must be decoded to decide; `needs_wait`: `Exchange.wait` is asked for. `unknown` counts, by
+    option, the exchanges left out because a property that the option asks for is not known of them; `seen` counts,
+    until one passes, the values of the exchanges that an option left out; `start` is the time of the capture's first
+    packet, which relative times need; `asked`: the filters, in the order in which they are tested.
+    """
+
+    def __init__(self, named: Callable[[str], str] = option_of, **chosen: Unpack[Filters]) -> None:
+        """`named`: how messages name a filter. Raises KinspectError for a wrong value."""
+        self.start: int | None = None
+        self.unknown: dict[str, int] = {}
+        self.seen: seen.SeenValues = {}
+        self.let: list[str] = []
+        """The options that the exchange that passed last passes as `let_pass` let its API alone."""
+        self._any_passed = False
+        self._serving: Mapping[str, Collection[int]] = {}
+        values: Mapping[str, Any] = chosen
+        given = {name: value for name, value in values.items() if _is_given(FILTERS[name], value)}
+        tests = {name: self._test(name, given[name], named) for name in FILTERS if name in given}
+        since, self._until = (tests[name].moment if name in tests else None for name in ("since", "until"))
+        _check_order(since, self._until, named)
+        self.asked = [
+            Asked(option_of(name), FILTERS[name], tests[name])
+            for name in sorted(tests, key=lambda name: FILTERS[name].turn)
+        ]
+        self.needs_body = any(asked.row.needs for asked in self.asked)
+        self.needs_wait = any(asked.row.needs == WAITS for asked in self.asked)
+        self._tests = [(asked, asked.test.verdict) for asked in self.asked]
+        self._end_tests = [asked.test.ends for asked in self.asked if asked.test.ends is not None]
+        self._patterns = {asked.option: asked.test.patterns for asked in self.asked}
+
+    def _test(self, name: str, given: Any, named: Callable[[str], str]) -> Test:
+        with about(named(name)):
+            return FILTERS[name].test(given, lambda: self.start)
+
+    @property
+    def active(self) -> bool:
+        """True if any option was given."""
+        return bool(self.asked)
+
+    @property
+    def end(self) -> int | None:
+        """The moment of `--until`, in nanoseconds since the epoch; None without it."""
+        return self._until.at(self.start) if self._until is not None else None
+
+    @property
+    def options(self) -> list[str]:
+        """Options that were given, in the order in which they are tested."""
+        return [asked.option for asked in self.asked]
+
+    def let_pass(self, serving: Mapping[str, Collection[int]]) -> None:
+        """Let exchanges of some APIs, by their keys, pass an option."""
+        self._serving = serving
+
+    def chooses(self, option: str, names: Sequence[str]) -> bool:
+        """True if an option that takes patterns would let these names pass, or was not given."""
+        patterns = self._patterns.get(option)
+        return patterns is None or bool(patterns.verdict(names))
+
+    def matches(self, facts: Facts) -> bool:
+        """True if an exchange passes; counts it in `unknown` if that could not be determined."""
+        self.let = []
+        for asked, test in self._tests:
+            verdict = test(facts)
+            if verdict:
+                continue
+            if not self._any_passed:
+                self._see(asked, facts)
+            option = asked.option
+            serving = self._serving.get(option)
+            if serving is not None and facts.api_key in serving:
+                self.let.append(option)
+                continue
+            if verdict is None:
+                self.unknown[option] = self.unknown.get(option, 0) + 1
+            return False
+        self._any_passed = self._any_passed or not self.let
+        return True
+
+    def passes(self, facts: Facts) -> bool:
+        """True if an exchange passes whose connection was not seen, as what an Envelope holds; nothing is counted."""
+        return not self._end_tests and all(
+            test(facts) or facts.api_key in self._serving.get(asked.option, ()) for asked, test in self._tests
+        )
+
+    def _see(self, asked: Asked, facts: Facts) -> None:
+        kinds = self.seen.setdefault(asked.option, {})
+        for kind, values in asked.row.left_out.items():
+            seen.note(kinds, kind, values(facts))
+
+    def matches_line(self, line: ConnectionLine | Gap) -> bool:
+        """True if a line of another type passes: only the options on addresses and ports apply to it."""
+        if isinstance(line, ConnectionLine):
+            return self.matches_ends(line.client, line.broker)
+        return not self._end_tests or self.matches_ends(*connection_ends(line.connection_id))
+
+    def matches_ends(self, client: HostPort, broker: HostPort) -> bool:
+        """True if a connection between these two ends passes the options on addresses and ports."""
+        return all(test(client, broker) for test in self._end_tests)
+
+
+def _is_given(row: Row, value: Any) -> bool:
+    return value is not None and value is not False and (bool(value) or not row.many)
+
+
+def _check_order(since: Instant | None, until: Instant | None, named: Callable[[str], str]) -> None:
+    # An absolute time and one relative to the capture's start can be compared only when the start is known.
+    if since is not None and until is not None and since.base == until.base and since.ns >= until.ns:
+        why = "times without a date are of the capture's first day" if since.base == DAY else EMPTY_RANGE
+        raise KinspectError(f"{named('since')} is not before {named('until')}: {why}")
+
+
+def filter_from(options: Mapping[str, Any]) -> Filter:
+    """The filter with these values of `FILTERS`, by their names. A single value stands for a list of one, a number for
+    its text; an option that is None is not given. Raises KinspectError."""
+    if unknown := sorted(map(str, options.keys() - FILTERS.keys())):
+        raise KinspectError(f"there is no filter {', '.join(unknown)}; there are {', '.join(FILTERS)}")
+    given = {name: _given(name, value) for name, value in options.items() if value is not None}
+    return Filter(_named, **given)
+
+
+def _named(name: str) -> str:
+    """A filter as messages for programs name it."""
+    return f"filter {name}"
+
+
+def _given(name: str, value: Any) -> Any:
+    row, named = FILTERS[name], _named(name)
+    if row.metavar is None:
+        if not isinstance(value, bool):
+            raise KinspectError(f"{named}: {value!r} is neither True nor False")
+        return value
+    if row.many and isinstance(value, Iterable) and not isinstance(value, str | bytes):
+        return [_text(named, each) for each in value]
+    text = _text(named, value)
+    return [text] if row.many else text
+
+
+def _text(named: str, value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float | datetime):
+        raise KinspectError(f"{named}: {value!r} is not a text")
+    return str(value)
+
+
+def connection_ends(connection_id: str) -> tuple[HostPort, HostPort]:
+    """Client and broker named by a connection id. Raises ValueError for text that is no connection id."""
+    match = re.match(_CONNECTION_ID, connection_id, re.ASCII)
+    if match is None:
+        raise ValueError(connection_id)
+    client_ip, client_port, broker_ip, broker_port = match.groups()
+    return (client_ip.strip("[]"), int(client_port)), (broker_ip.strip("[]"), int(broker_port))

@@ -1,0 +1,467 @@
+"""The filters, as a table: `FILTERS`. A row is all that there is of a filter."""
+
+# Annotations are values here: the rows stand in those of `Filters`.
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from operator import ge, lt
+from typing import Annotated, Any, ClassVar, NamedTuple, TypedDict
+
+from kinspect.facts import Facts
+from kinspect.filters.values import (
+    Instant,
+    Patterns,
+    Predicate,
+    TopicId,
+    Verdict,
+    api_predicate,
+    error_predicate,
+    glob,
+    host_predicate,
+    milliseconds,
+    parse_moment,
+    port_predicate,
+    topic_predicate,
+    word_predicate,
+)
+from kinspect.kafka.connection.roles import ROLES
+from kinspect.kafka.wire.pair import ANSWERED, ORPHAN, UNANSWERED
+from kinspect.kafka.wire.wait import CAUSES
+from kinspect.protocol import schema
+from kinspect.protocol.apikeys import ENVELOPE
+from kinspect.seen import LONGEST
+
+HEADS, BODIES, WAITS = "", "bodies", "waits"
+"""What a filter needs: the heads of messages, decoded bodies, or the causes of waits, which are told by bodies."""
+CAPTURE_END, GAP = "capture_end", "gap"
+
+Names = Callable[[Facts], Iterable[str | None]]
+"""Function that gives names of an exchange."""
+HostPort = tuple[str, int]
+"""Address and port."""
+OfEnds = Callable[[HostPort, HostPort], Sequence[str]]
+"""Function that gives addresses or ports of a client and a broker."""
+
+
+class Test(NamedTuple):
+    """A filter with its values. `patterns`: those; `ends`: the same test of a client and a broker, where the filter
+    looks at nothing else; `moment`: the time that is asked for."""
+
+    verdict: Callable[[Facts], Verdict]
+    patterns: Patterns | None = None
+    ends: Callable[[HostPort, HostPort], bool] | None = None
+    moment: Instant | None = None
+
+
+def _nothing(_: Facts) -> Iterable[str | None]:
+    return ()
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Row:
+    """A filter. `help`: its line in `--help`; `turn`: of several filters those with smaller numbers are asked first, so
+    that bodies are decoded for few exchanges; `needs`: what must be read for it.
+
+    `words`: the values that there are, for completion; `offered`: names of an exchange that its values may be, for
+    completion in the explorer, which offers `words` too if `all_offered`. `left_out`: values to be told of the
+    exchanges that it leaves out, by what they are called (`seen.is_greatest` says which of these are numbers).
+    """
+
+    metavar: ClassVar[str | None] = "TIME"
+    """What stands for its value in `--help`; None: it has none."""
+    many: ClassVar = False
+    """True if it may have several values."""
+    timed: ClassVar = False
+    """True if nearly each exchange is another case: the explorer keeps no verdicts of it."""
+
+    help: str
+    turn: int
+    needs: str = HEADS
+    words: Callable[[], Iterable[str]] | None = None
+    all_offered: bool = True
+    offered: Names = _nothing
+    left_out: Mapping[str, Callable[[Facts], Iterable[str] | int | None]] = field(default_factory=dict)
+
+    def test(self, given: Any, start: Callable[[], int | None]) -> Test:
+        """The test of `given`; `start` gives the time of the capture's first packet. Raises KinspectError."""
+        raise NotImplementedError
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Matching(Row):
+    """Patterns. `known`: the texts of an exchange that they match, and whether these are all; `check`: see
+    `Patterns`."""
+
+    metavar = "PATTERN"
+    many = True
+
+    check: Callable[[str], Predicate] = glob
+    known: Callable[[Facts], tuple[Sequence[str], bool]]
+
+    def test(self, given: Any, start: Callable[[], int | None]) -> Test:
+        patterns, known = Patterns(given, self.check), self.known
+        return Test(lambda facts: patterns.verdict(*known(facts)), patterns)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class MatchingEnds(Row):
+    """Patterns of addresses or ports, which lines of all types have. `known`: those that they match."""
+
+    metavar = "PATTERN"
+    many = True
+
+    check: Callable[[str], Predicate]
+    known: OfEnds
+
+    def test(self, given: Any, start: Callable[[], int | None]) -> Test:
+        patterns, known = Patterns(given, self.check), self.known
+
+        def test(client: HostPort, broker: HostPort) -> bool:
+            return bool(patterns.verdict(known(client, broker)))
+
+        return Test(lambda facts: test(*_ends(facts)), ends=test)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class AtLeast(Row):
+    """A duration, of what was answered (`took`) or waits for its answer."""
+
+    timed = True
+
+    took: Callable[[Facts], int | None]
+
+    def test(self, given: Any, start: Callable[[], int | None]) -> Test:
+        least, took = milliseconds(given), self.took
+
+        def test(facts: Facts) -> Verdict:
+            outcome = facts.outcome
+            if outcome not in (ANSWERED, UNANSWERED):
+                # Nothing was due, or the request was not captured.
+                return None if outcome == ORPHAN else False
+            time = took(facts)
+            return None if time is None else time >= least
+
+        return Test(test)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class InTime(Row):
+    """A time, with which that of the exchange is compared (`passes`)."""
+
+    timed = True
+
+    passes: Callable[[int, int], bool]
+
+    def test(self, given: Any, start: Callable[[], int | None]) -> Test:
+        moment, passes = parse_moment(given), self.passes
+
+        def test(facts: Facts) -> Verdict:
+            time, asked = facts.timestamp, moment.at(start())
+            return None if time is None or asked is None else passes(time, asked)
+
+        return Test(test, moment=moment)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Switch(Row):
+    """No value. `holds`: what it asks."""
+
+    metavar = None
+
+    holds: Callable[[Facts], Verdict]
+
+    def test(self, given: Any, start: Callable[[], int | None]) -> Test:
+        return Test(self.holds)
+
+
+def apis() -> Iterable[str]:
+    """Names of APIs."""
+    return sorted(schema.api_names().values())
+
+
+def errors() -> Iterable[str]:
+    """Names of error codes."""
+    return [error.name for error in schema.error_meanings()]
+
+
+def _one(text: str | None) -> tuple[Sequence[str], bool]:
+    return ((), False) if text is None else ((text,), True)
+
+
+def _api(facts: Facts) -> tuple[Sequence[str], bool]:
+    name, key = facts.api, facts.api_key
+    known = [text for text in (name and name.lower(), None if key is None else str(key)) if text is not None]
+    if key != ENVELOPE:
+        return known, name is not None
+    inside = facts.inner_api_key
+    if inside is None:
+        return known, False
+    return [*known, (schema.api_name(inside) or "").lower(), str(inside)], True
+
+
+def _principal(facts: Facts) -> tuple[Sequence[str], bool]:
+    if facts.api_key != ENVELOPE:
+        return _one(facts.principal)
+    own, forwarded = _one(facts.principal)[0], facts.inner_principal
+    return (own, False) if forwarded is None else ([*own, forwarded], True)
+
+
+def _software(facts: Facts) -> Sequence[str]:
+    """The name, and with its version `name/version`; none if it is not known."""
+    name, version = facts.software_name, facts.software_version
+    if name is None:
+        return ()
+    return (name,) if version is None else (name, f"{name}/{version}")
+
+
+def _wait(facts: Facts) -> tuple[Sequence[str], bool]:
+    # A request without an answer, or whose answer is not due, has no cause.
+    return _one(facts.wait) if facts.outcome in (ANSWERED, ORPHAN) else ((), True)
+
+
+def _error_names(facts: Facts) -> list[str]:
+    return [schema.error_name(code, facts.api_key) for code in facts.summary.error_codes]
+
+
+def _errors(facts: Facts) -> tuple[Sequence[str], bool]:
+    return [*_error_names(facts), *map(str, facts.summary.error_codes)], facts.response_read is not False
+
+
+def _ends(facts: Facts) -> tuple[HostPort, HostPort]:
+    connection = facts.connection
+    return (connection.client_ip, connection.client_port), (connection.broker_ip, connection.broker_port)
+
+
+def _both_ports(client: HostPort, broker: HostPort) -> Sequence[str]:
+    return str(client[1]), str(broker[1])
+
+
+def _both_ips(client: HostPort, broker: HostPort) -> Sequence[str]:
+    return client[0], broker[0]
+
+
+def _client_ip(client: HostPort, broker: HostPort) -> Sequence[str]:
+    return (client[0],)
+
+
+def _broker_ip(client: HostPort, broker: HostPort) -> Sequence[str]:
+    return (broker[0],)
+
+
+def _of(known: OfEnds) -> Callable[[Facts], set[str]]:
+    """The same of an exchange; what both sides share is given once."""
+    return lambda facts: set(known(*_ends(facts)))
+
+
+def _bodies_known(facts: Facts) -> bool:
+    """True if every message that was sent could be read to its end, as far as known."""
+    return bool(facts.request_read) and facts.response_read is not False
+
+
+def _topics(facts: Facts) -> tuple[Sequence[str], bool]:
+    summary, session, fetched = facts.summary, facts.session_topics, facts.fetched
+    known = not summary.unresolved_topic_ids and _bodies_known(facts)
+    ids = [*summary.topic_ids, *(topic_id for _, topic_id in session if topic_id is not None)]
+    whole = fetched is None or (fetched.whole and all(name is not None for name, _ in session))
+    return [*_named_topics(facts), *map(TopicId, ids)], known and whole
+
+
+def _named_topics(facts: Facts) -> Iterable[str]:
+    """Names of topics in both bodies, and of those that a fetch session stands for."""
+    unresolved, topics = facts.summary.unresolved_topic_ids, facts.summary.topics
+    named = [topic for topic in topics if topic not in unresolved] if unresolved else topics
+    session = [name for name, _ in facts.session_topics if name is not None]
+    return {*named, *session} if session else named
+
+
+def _has_error(facts: Facts) -> Verdict:
+    outcome, reason = facts.outcome, facts.outcome_reason
+    if (outcome == UNANSWERED and reason != CAPTURE_END) or (outcome == ORPHAN and reason == GAP):
+        return True
+    if facts.failed:
+        return True
+    return None if facts.response_read is False else False
+
+
+def _latency(facts: Facts) -> int | None:
+    return facts.latency_ns if facts.outcome == ANSWERED else facts.waited_ns
+
+
+def _service(facts: Facts) -> int | None:
+    return facts.service_ns if facts.outcome == ANSWERED else facts.waited_ns
+
+
+API = Matching(
+    help="APIs, by name in any case or by key.",
+    turn=0,
+    check=api_predicate,
+    known=_api,
+    words=apis,
+    offered=lambda facts: (facts.api,),
+    left_out={"APIs": lambda facts: (facts.api or f"key {facts.api_key}",)},
+)
+TOPIC = Matching(
+    help="Topics, by name or whole id, in the request, the response or the fetch session.",
+    turn=6,
+    needs=BODIES,
+    check=topic_predicate,
+    known=_topics,
+    offered=lambda facts: facts.summary.topics,
+    left_out={
+        "topics": _named_topics,
+        "topic ids without a name (--topic-names takes them)": lambda facts: (
+            facts.summary.unresolved_topic_ids
+        ),
+    },
+)
+GROUP = Matching(
+    help="Groups, in the request or the response.",
+    turn=5,
+    needs=BODIES,
+    known=lambda facts: (facts.summary.groups, _bodies_known(facts)),
+    offered=lambda facts: facts.summary.groups,
+    left_out={"groups": lambda facts: facts.summary.groups},
+)
+CLIENT_ID = Matching(
+    help="Client ids.",
+    turn=0,
+    known=lambda facts: _one(facts.client_id),
+    offered=lambda facts: (facts.client_id,),
+    left_out={"client ids": lambda facts: _one(facts.client_id)[0]},
+)
+PRINCIPAL = Matching(
+    help="Users that SASL named, or of requests in Envelopes.",
+    turn=1,
+    known=_principal,
+    offered=lambda facts: (facts.principal,),
+    left_out={"principals": lambda facts: _principal(facts)[0]},
+)
+SOFTWARE = Matching(
+    help="Clients' software as they tell it, by name or name/version (apache-kafka-java/4.*).",
+    turn=1,
+    known=lambda facts: (_software(facts), facts.software_name is not None),
+    offered=_software,
+    left_out={"names of software": lambda facts: _software(facts)[-1:]},
+)
+ROLE = Matching(
+    help=f"Clients' roles: {', '.join(ROLES)}.",
+    turn=0,
+    check=word_predicate("role", ROLES),
+    known=lambda facts: _one(facts.role),
+    words=lambda: ROLES,
+    left_out={"roles": lambda facts: _one(facts.role)[0]},
+)
+HOST = MatchingEnds(
+    help="Addresses or networks (10.0.0.0/8) of either side.",
+    turn=2,
+    check=host_predicate,
+    known=_both_ips,
+    offered=_of(_both_ips),
+    left_out={"addresses": _of(_both_ips)},
+)
+CLIENT_HOST = MatchingEnds(
+    help="Addresses or networks of the client.",
+    turn=2,
+    check=host_predicate,
+    known=_client_ip,
+    offered=_of(_client_ip),
+    left_out={"clients' addresses": _of(_client_ip)},
+)
+BROKER_HOST = MatchingEnds(
+    help="Addresses or networks of the broker.",
+    turn=2,
+    check=host_predicate,
+    known=_broker_ip,
+    offered=_of(_broker_ip),
+    left_out={"brokers' addresses": _of(_broker_ip)},
+)
+PORT = MatchingEnds(
+    help="Ports of either side.",
+    turn=1,
+    check=port_predicate,
+    known=_both_ports,
+    offered=lambda facts: (str(facts.connection.broker_port),),
+    left_out={"ports": _of(_both_ports)},
+)
+ERROR = Matching(
+    help="Error codes in the response, by name in any case or by code.",
+    turn=6,
+    needs=BODIES,
+    check=error_predicate,
+    known=_errors,
+    words=errors,
+    all_offered=False,
+    offered=_error_names,
+    left_out={"errors": _error_names},
+)
+WAIT = Matching(
+    help=f"Causes of the wait for the answer: {', '.join(CAUSES)}.",
+    turn=4,
+    needs=WAITS,
+    check=word_predicate("cause", CAUSES),
+    known=_wait,
+    words=lambda: CAUSES,
+    left_out={"causes": lambda facts: _wait(facts)[0]},
+)
+ERRORS_ONLY = Switch(
+    help="Only exchanges with an error code or a problem, refused logins, requests unanswered before the capture's end,"
+    " and answers to requests that the capture lost.",
+    turn=6,
+    needs=BODIES,
+    holds=_has_error,
+)
+MIN_LATENCY = AtLeast(
+    help="Only what took or waited at least this long: 100 or 100ms, 500us, 1.5s.",
+    turn=3,
+    took=_latency,
+    left_out={f"{LONGEST}latency (or wait)": _latency},
+)
+MIN_SERVICE = AtLeast(
+    help="The same by service_ms: without the time behind other requests of the connection.",
+    turn=3,
+    took=_service,
+    left_out={f"{LONGEST}service time (or wait)": _service},
+)
+SINCE = InTime(
+    help="From this time on: RFC 3339 (without a zone: UTC), epoch seconds, 07:29:15 (UTC, on the date of the first"
+    " packet), or +90s from the start.",
+    turn=2,
+    passes=ge,
+)
+UNTIL = InTime(help="Before this time.", turn=2, passes=lt)
+
+Text = str | int | float | datetime
+"""A value in Python; a number or a time stands for its text."""
+Texts = Text | Iterable[Text]
+
+
+class Filters(TypedDict, total=False):
+    """Filters by name, with their values: `{"topic": ["orders-*", "payments"], "errors_only": True}`."""
+
+    api: Annotated[Texts | None, API]
+    topic: Annotated[Texts | None, TOPIC]
+    group: Annotated[Texts | None, GROUP]
+    client_id: Annotated[Texts | None, CLIENT_ID]
+    principal: Annotated[Texts | None, PRINCIPAL]
+    software: Annotated[Texts | None, SOFTWARE]
+    role: Annotated[Texts | None, ROLE]
+    host: Annotated[Texts | None, HOST]
+    client_host: Annotated[Texts | None, CLIENT_HOST]
+    broker_host: Annotated[Texts | None, BROKER_HOST]
+    port: Annotated[Texts | None, PORT]
+    error: Annotated[Texts | None, ERROR]
+    wait: Annotated[Texts | None, WAIT]
+    errors_only: Annotated[bool | None, ERRORS_ONLY]
+    min_latency: Annotated[Text | None, MIN_LATENCY]
+    min_service: Annotated[Text | None, MIN_SERVICE]
+    since: Annotated[Text | None, SINCE]
+    until: Annotated[Text | None, UNTIL]
+
+
+FILTERS: dict[str, Row] = {name: kind.__metadata__[0] for name, kind in Filters.__annotations__.items()}
+"""All filters by name, in the order in which they are listed."""
+
+
+def option_of(name: str) -> str:
+    """A filter's option: `--errors-only` for `errors_only`."""
+    return f"--{name.replace('_', '-')}"
