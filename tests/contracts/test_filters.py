@@ -1,0 +1,68 @@
+"""Every filter lists in the explorer what `read` prints with it."""
+
+from itertools import islice
+
+import pytest
+from support.tui import CAPTURES, ERRORS, indexed, keylog
+
+import kinspect
+from kinspect.filters.table import FILTERS, option_of
+from kinspect.tui.index.choice import Choice
+from kinspect.tui.index.complete import written
+
+SAMPLE = (
+    ERRORS,
+    CAPTURES / "4.4.0" / "snap96.pcap",
+    CAPTURES / "4.4.0" / "controller_single.pcap",
+    CAPTURES / "3.9.2" / "sasl_plain.pcap.gz",
+)
+MOST_BYTES = 3_000_000
+TRIED = 4
+"""Most names of a capture that are tried."""
+VALUES = {"PATTERN": ("*", "!*"), "TIME": ("0.5", "+1s", "+2s"), None: (None,)}
+"""Values that are tried of every filter that takes them, by what stands for them in `--help`."""
+
+
+def captures():
+    """All of them; those of the sample in `make test`."""
+    for path in sorted(CAPTURES.rglob("*.pcap*")):
+        if path.name.endswith((".pcap", ".pcap.gz")) and path.stat().st_size < MOST_BYTES:
+            marks = () if path in SAMPLE else pytest.mark.big
+            yield pytest.param(path, id=str(path.relative_to(CAPTURES)), marks=marks)
+
+
+@pytest.fixture(scope="module", params=captures())
+def both(request):
+    """A capture, its rows, and the ids of its exchanges."""
+    path = request.param
+    ids = [exchange.event_id for exchange in kinspect.read(path, keylog=keylog(path))]
+    return path, indexed(path, keylog=keylog(path)), ids
+
+
+def values(row, seen):
+    """Values of a filter that it does not refuse."""
+    names = [*islice(map(written, seen), TRIED), *(row.words() if row.words is not None else ())][: TRIED * 2]
+    for value in (*VALUES[row.metavar], *names, *(f"!{name}" for name in names[:1])):
+        given = [value] if row.many else True if value is None else value
+        try:
+            row.test(given, lambda: 0)
+        except kinspect.KinspectError:
+            continue
+        yield given
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_rows_are_the_lines_of_read(both, name, kinspect):
+    path, store, ids = both
+    keys = path.with_name(path.name.split(".pcap")[0] + ".keys.log")
+    secrets = ("--keylog", keys) if keys.exists() else ()
+    tried = [*values(FILTERS[name], store.seen.get(name, ()))]
+    assert tried
+    for given in tried:
+        passed = Choice(store, {name: given}).passes(0, store.count)
+        words = (option_of(name), *(given if isinstance(given, list) else (given,)))
+        read = kinspect(
+            "read", path, *secrets, "-q", "--fields", "event_id", *(w for w in words if w is not True)
+        )
+        lines = read.out.splitlines()
+        assert lines == [f'{{"event_id":"{ids[row]}"}}' for row in passed], words
