@@ -122,7 +122,9 @@ _LACKS: dict[str, Callable[[Any], str]] = {
     "clock_offsets": _clocks,
     "late_packets": lambda count: f"{wording.counted(count, 'packet')} out of time",
     "caps_hit": lambda caps: f"limits reached: {', '.join(caps)}",
-    "unresolved_topic_ids": lambda count: f"{wording.counted(count, 'topic id')} without a name",
+    "unresolved_topic_ids": lambda count: (
+        f"{wording.counted(count, 'topic id')} without a name, maybe of topics named here"
+    ),
     "unknown_to_filters": _unknown,
 }
 """Lines by the keys of the summary, in their order."""
