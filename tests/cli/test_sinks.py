@@ -43,7 +43,7 @@ def closed_with(*sinks):
     values = {name: value for name, value in context.params.items() if name not in ("captures", "jobs")}
     timeline = open_timeline([NANO])
     run = open_run(run_options(values), timeline, Interrupt(), beside=sinks)
-    run.run(iter(timeline))
+    run.run()
     return run.close()
 
 
