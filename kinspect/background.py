@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from kinspect.errors import KinspectError
 
 
 class Child:
@@ -62,3 +65,63 @@ class Child:
         """Kill it if it has not ended; may be called again."""
         self.tell(signal.SIGKILL)
         self.status()
+
+
+class ElsewhereError(Exception):
+    """An unexpected exception of another process; its `repr` is that of the original."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+_ERRORS: dict[str, Callable[..., BaseException]] = {
+    "system": OSError,
+    "known": KinspectError,
+    "internal": ElsewhereError,
+}
+
+
+def telling(
+    work: Callable[[], object],
+    tell: Callable[[list[Any]], object],
+    gone: type[BaseException] | tuple[type[BaseException], ...],
+    who: str,
+) -> None:
+    """Do the work of another process, and tell what goes wrong, for `error_from`. `gone`: exceptions that show that
+    nobody listens any more; `who`: the process, for the note with the traceback."""
+    try:
+        try:
+            work()
+        except gone:
+            raise
+        except BaseException as error:
+            tell(_told(error, who))
+    except gone:
+        pass
+
+
+def _told(error: BaseException, who: str) -> list[Any]:
+    """An exception as plain values: a key of `_ERRORS`, its arguments, and its traceback."""
+    import traceback  # only for this
+
+    where = f"in {who}: {''.join(traceback.format_exception(error))}"
+    # Names of files may hold what no text can.
+    note = where.encode(errors="backslashreplace").decode()
+    if isinstance(error, OSError):
+        return ["system", [error.errno, error.strerror], note]
+    if isinstance(error, KinspectError):
+        return ["known", [str(error)], note]
+    return ["internal", [repr(error)], note]
+
+
+def error_from(told: Sequence[Any]) -> BaseException:
+    """The exception that `telling` told, with its traceback as a note."""
+    kind, arguments, note = told
+    error = _ERRORS[kind](*arguments)
+    error.add_note(note)
+    return error
+
+
+def spoken(error: BaseException, then: str = "") -> str:
+    """An exception of another process as a person is told; `then`: what is added where it is an unexpected one."""
+    return str(error) if isinstance(error, KinspectError) else f"internal error: {error!r}{then}"

@@ -15,9 +15,10 @@ from typing import Any, NamedTuple, NoReturn, Protocol
 
 import cbor2
 
+from kinspect.background import error_from
 from kinspect.errors import CaptureError, KinspectError, capture_error
 from kinspect.jobs.link import DONE, FAILED, SCANNED, STOP, TEXT, TURN, JobWorker, LostError
-from kinspect.jobs.worker import CHUNKS_AHEAD, ENTRY, LOW_BITS, raise_carried
+from kinspect.jobs.worker import CHUNKS_AHEAD, ENTRY, LOW_BITS
 from kinspect.kafka.wire.order import LineOrder
 from kinspect.model import Counts, added
 
@@ -120,7 +121,7 @@ class LineMerge:
         worker.share = cbor2.loads(data)
 
     def _failed(self, worker: JobWorker, data: bytes) -> NoReturn:
-        raise_carried(data)
+        raise error_from(cbor2.loads(data))
 
     def _lost(self, worker: JobWorker) -> NoReturn:
         status = worker.child.status()

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import struct
-import traceback
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 from zlib import crc32
 
 import cbor2
 
-from kinspect.errors import KinspectError
+from kinspect.background import telling
 from kinspect.jobs.chunks import CHUNK_BYTES
 from kinspect.jobs.link import DONE, FAILED, SCANNED, STOP, Link, LostError
 from kinspect.kafka.exchange.lines import Line
@@ -62,16 +61,12 @@ def own_islands(number: int, count: int) -> dict[str, Any]:
 
 def work(job: WorkerJob, number: int, count: int, link: Link) -> None:
     """Run a worker: read the packets, and send its counts, or the exception that ended it."""
-    try:
-        try:
-            link.send(DONE, cbor2.dumps(_Reader(job, number, count, link).read()))
-        except LostError:
-            raise
-        except BaseException as error:
-            where = f"in process {number} of --jobs: {traceback.format_exc()}"
-            link.send(FAILED, cbor2.dumps([*_carried(error), where]))
-    except LostError:
-        pass
+    telling(
+        lambda: link.send(DONE, cbor2.dumps(_Reader(job, number, count, link).read())),
+        lambda told: link.send(FAILED, cbor2.dumps(told)),
+        LostError,
+        f"process {number} of --jobs",
+    )
 
 
 class _Reader:
@@ -173,34 +168,3 @@ class _Reader:
                 self._link.send_text(ends, b"".join(texts))
                 texts, ends, size = [], array("Q"), 0
         self._link.send_text(ends, b"".join(texts))
-
-
-def _carried(error: BaseException) -> list[Any]:
-    """An exception as a key of `_ERRORS` and its arguments."""
-    if isinstance(error, OSError):
-        return ["system", [error.errno, error.strerror]]
-    if isinstance(error, KinspectError):
-        return ["known", [str(error)]]
-    return ["internal", [repr(error)]]
-
-
-class ElsewhereError(Exception):
-    """An exception of a worker that is no KinspectError or OSError; its `repr` is that of the original."""
-
-    def __repr__(self) -> str:
-        return str(self)
-
-
-_ERRORS: dict[str, Callable[..., BaseException]] = {
-    "system": OSError,
-    "known": KinspectError,
-    "internal": ElsewhereError,
-}
-
-
-def raise_carried(data: bytes) -> NoReturn:
-    """Raise the exception of a worker again, with its traceback as a note."""
-    kind, arguments, where = cbor2.loads(data)
-    error = _ERRORS[kind](*arguments)
-    error.add_note(where)
-    raise error

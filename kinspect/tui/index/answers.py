@@ -19,7 +19,7 @@ from typing import Any
 
 import orjson
 
-from kinspect.background import Child
+from kinspect.background import Child, error_from, spoken, telling
 from kinspect.errors import KinspectError
 from kinspect.tui.index.batchpipe import receive_batch, send_batch
 from kinspect.tui.index.counting import Question, Reply, count
@@ -61,8 +61,8 @@ class AnswerProcess:
                     if not ours.poll(LOOK_SECONDS):
                         continue
                     told = orjson.loads(ours.recv_bytes())
-                    if isinstance(told, str):
-                        raise KinspectError(told)
+                    if isinstance(told, dict):
+                        raise KinspectError(spoken(error_from(told["error"])))
                     if isinstance(told, list):
                         return Reply(*told)
                     tell(told)
@@ -98,7 +98,7 @@ def _asked(connection: Connection) -> Question:
     head: dict[str, Any] = orjson.loads(connection.recv_bytes())
     listed = connection.recv_bytes()
     kept = receive_batch(connection) if head["kept"] else None
-    assert not isinstance(kept, str)
+    assert not isinstance(kept, BaseException)
     return Question(**{**head, "listed": listed, "kept": kept})
 
 
@@ -132,13 +132,9 @@ def _work(descriptor: int, inputs: Inputs, spool: Spool) -> None:
             told = time.monotonic()
             connection.send_bytes(orjson.dumps(part))
 
-    try:
-        try:
-            result = orjson.dumps([*count(inputs, spool, _asked(connection), tell)])
-        except KinspectError as error:
-            result = orjson.dumps(str(error))
-        connection.send_bytes(result)
-    except (BrokenPipeError, EOFError):
-        pass
-    except Exception as error:
-        connection.send_bytes(orjson.dumps(f"internal error: {error!r}"))
+    telling(
+        lambda: connection.send_bytes(orjson.dumps([*count(inputs, spool, _asked(connection), tell)])),
+        lambda error: connection.send_bytes(orjson.dumps({"error": error})),
+        (BrokenPipeError, EOFError),
+        "the process that counts",
+    )

@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from kinspect.background import error_from
 from kinspect.tui.index.indexer import RowBatch
 
 
@@ -19,11 +20,16 @@ def send_batch(writer: Connection, batch: RowBatch) -> None:
     writer.send_bytes(b"\n".join(batch.texts))
 
 
-def receive_batch(reader: Connection) -> RowBatch | str:
-    """Wait for the next batch; a text that was sent in its place is returned. Raises EOFError and OSError."""
+def send_error(writer: Connection, told: list[Any]) -> None:
+    """Send in place of a batch what went wrong, as `telling` tells it."""
+    writer.send_bytes(orjson.dumps(told))
+
+
+def receive_batch(reader: Connection) -> RowBatch | BaseException:
+    """Wait for the next batch, or the error that was sent in its place. Raises EOFError and OSError."""
     told = orjson.loads(reader.recv_bytes())
-    if isinstance(told, str):
-        return told
+    if isinstance(told, list):
+        return error_from(told)
     rows, texts = reader.recv_bytes(), reader.recv_bytes()
     return _received(told, rows, texts)
 

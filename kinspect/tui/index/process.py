@@ -10,12 +10,9 @@ from functools import partial
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 
-import orjson
-
-from kinspect.background import Child
-from kinspect.errors import KinspectError
+from kinspect.background import Child, spoken, telling
 from kinspect.tui.index.answers import NICE, AnswerProcess
-from kinspect.tui.index.batchpipe import receive_batch, send_batch
+from kinspect.tui.index.batchpipe import receive_batch, send_batch, send_error
 from kinspect.tui.index.captures import index
 from kinspect.tui.index.indexer import Inputs, LivePackets, RowBatch, index_live
 from kinspect.tui.index.spool import Spool
@@ -43,9 +40,10 @@ class IndexProcess:
     def receive(self) -> RowBatch | str | None:
         """Wait for the next batch; None after the last one; an error is a text."""
         try:
-            return receive_batch(self._reader)
+            batch = receive_batch(self._reader)
         except (EOFError, OSError):
             return None
+        return batch if isinstance(batch, RowBatch) else spoken(batch, "; what is listed is not all")
 
     def stop(self) -> None:
         """Stop reading: a live capture ends with the packets up to now, whose batches still come; files end at once."""
@@ -67,16 +65,10 @@ class IndexProcess:
 def _work(writer: Connection, inputs: Inputs, spool: Spool, packets: LivePackets | None) -> None:
     """Read, and send batches, or what went wrong."""
     send = partial(send_batch, writer)
-    try:
-        if packets is None:
-            index(inputs, spool, send)
-        else:
-            signal.signal(signal.SIGTERM, lambda *_: packets.stop())
-            signal.signal(signal.SIGUSR1, lambda *_: packets.leave())
-            index_live(inputs, spool, packets, send)
-    except BrokenPipeError:
-        pass
-    except KinspectError as error:
-        writer.send_bytes(orjson.dumps(str(error)))
-    except Exception as error:
-        writer.send_bytes(orjson.dumps(f"internal error: {error!r}; what is listed is not all"))
+    if packets is None:
+        work = partial(index, inputs, spool, send)
+    else:
+        signal.signal(signal.SIGTERM, lambda *_: packets.stop())
+        signal.signal(signal.SIGUSR1, lambda *_: packets.leave())
+        work = partial(index_live, inputs, spool, packets, send)
+    telling(work, partial(send_error, writer), BrokenPipeError, "the process that reads")
