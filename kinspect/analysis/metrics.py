@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from kinspect.analysis.answers.expected import Expectation, may_pass
+from kinspect.analysis.answers.expected import POLLS, Expectation, may_pass
 from kinspect.analysis.forwards import without_carried
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import GAP_CAUSES, ConnectionLine, Gap
@@ -25,13 +25,11 @@ from kinspect.model import NS_PER_SECOND, PROBLEM_CODES, REQUEST, RESPONSE
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import (
     CONSUMER_GROUP_HEARTBEAT,
-    FETCH,
     HEARTBEAT,
     JOIN_GROUP,
     LEAVE_GROUP,
     OFFSET_COMMIT,
     PRODUCE,
-    SHARE_FETCH,
     SHARE_GROUP_HEARTBEAT,
     STREAMS_GROUP_HEARTBEAT,
     SYNC_GROUP,
@@ -55,7 +53,6 @@ MS_PER_SECOND = 1_000
 
 _BOUNDS = [int(seconds * NS_PER_SECOND) for seconds in BUCKETS]
 _PRODUCED, _FETCHED = "produce", "fetch"
-_FETCHES = frozenset({FETCH, SHARE_FETCH})
 _GROUP_APIS = frozenset({OFFSET_COMMIT, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP}) | {
     CONSUMER_GROUP_HEARTBEAT,
     SHARE_GROUP_HEARTBEAT,
@@ -337,7 +334,7 @@ class KafkaMetrics:
             self._measure(EXPECTED_WAIT, labels, service)
         if self._detail:
             self._measure(LATENCY, labels, latency)
-        if exchange.api_key in _FETCHES and exchange.summary.record_count == 0:
+        if exchange.api_key in POLLS and exchange.summary.record_count == 0:
             self._add_to(FETCH_WAIT, (), max(service, 0))
 
     def _add_errors(self, exchange: Exchange, api: str, broker: Labels) -> None:

@@ -9,7 +9,7 @@ from bisect import bisect_left
 from typing import NamedTuple
 
 from kinspect.output.meaning import Line
-from kinspect.output.semconv import SYSTEM, WITH_RECORDS, Value
+from kinspect.output.semconv import OPERATIONS, SEND, SYSTEM, WITH_RECORDS, Value
 
 DURATION = "messaging.client.operation.duration"
 SENT, CONSUMED = "messaging.client.sent.messages", "messaging.client.consumed.messages"
@@ -25,7 +25,6 @@ ATTRIBUTES = f"""
     messaging.destination.name server.address server.port error.type
 """.split()
 """Attributes of these metrics, by the names of both conventions."""
-_SENDS = "Produce"
 
 AttributeSet = tuple[tuple[str, Value], ...]
 
@@ -60,7 +59,7 @@ class Operations:
                 series[key] = Histogram([0] * (len(BOUNDS) + 1), [0.0])
             series[key].add(max(line["latency_ms"], 0.0) / 1000)
         if line["record_count"]:
-            counts = self.messages[SENT if line["api"] == _SENDS else CONSUMED]
+            counts = self.messages[SENT if OPERATIONS[line["api"]].type == SEND else CONSUMED]
             key = own if own in counts or len(counts) < SETS else OVERFLOW
             counts[key] = counts.get(key, 0) + line["record_count"]
 

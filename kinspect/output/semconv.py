@@ -22,6 +22,7 @@ from kinspect.output.meaning import (
     problem_codes,
     software,
 )
+from kinspect.protocol import schema
 
 Value = Any
 """Text, a number, a truth value, or a list of texts."""
@@ -67,16 +68,14 @@ class Operation(NamedTuple):
     type: str
 
 
+SEND, RECEIVE = "send", "receive"
+"""Types of operations that have records."""
 OPERATIONS = {
-    "Produce": Operation("send", "send"),
-    "Fetch": Operation("poll", "receive"),
-    "ShareFetch": Operation("poll", "receive"),
-    "OffsetCommit": Operation("commit", "settle"),
-    "TxnOffsetCommit": Operation("commit", "settle"),
-    "ShareAcknowledge": Operation("ack", "settle"),
+    schema.api_name(api_key): Operation(*text.split("/"))
+    for api_key, text in schema.traits("operation").items()
 }
 """Operations by API; other APIs are none."""
-WITH_RECORDS = frozenset({"Produce", "Fetch", "ShareFetch"})
+WITH_RECORDS = frozenset(api for api, operation in OPERATIONS.items() if operation.type in (SEND, RECEIVE))
 
 
 # ---------------------------------------------------------------------- values

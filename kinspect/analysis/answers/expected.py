@@ -6,12 +6,15 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from kinspect.analysis.bursts import Burst, Bursts
+from kinspect.kafka.connection.fetchsessions import FETCH_APIS
 from kinspect.kafka.connection.roles import CLUSTER, FOLLOWER
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.summary import succeeded
 from kinspect.kafka.wire.message import WireMessage
 from kinspect.kafka.wire.pair import UNANSWERED
+from kinspect.kafka.wire.wait import LONG_POLL
 from kinspect.model import NS_PER_MS, NS_PER_SECOND
+from kinspect.protocol import schema
 from kinspect.protocol.apikeys import (
     ALTER_PARTITION,
     API_VERSIONS,
@@ -29,8 +32,6 @@ from kinspect.protocol.apikeys import (
     METADATA,
     OFFSET_FOR_LEADER_EPOCH,
     PRODUCE,
-    SHARE_ACKNOWLEDGE,
-    SHARE_FETCH,
     SYNC_GROUP,
     VOTE,
 )
@@ -58,8 +59,7 @@ WAITED = "each time it passed, and the client went on"
 SETTLED = "it came no more, as followers ask until they are answered"
 APPEARED = "the topic was there a moment later"
 EARLIER = "the session was of an earlier connection (KIP-227)"
-POLLS = frozenset({FETCH, SHARE_FETCH})
-FETCHES = POLLS | {SHARE_ACKNOWLEDGE}
+POLLS = schema.apis_with("wait", LONG_POLL)
 UNKNOWN_TOPIC, LEADER_NOT_AVAILABLE = 3, 5
 INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
@@ -120,7 +120,7 @@ RULES = (
         frozenset({35}), frozenset({API_VERSIONS}), _always, "the client goes on in a lower version (KIP-511)"
     ),
     Rule(frozenset({46}), frozenset({PRODUCE}), _always, "the batch came twice, and is kept once (KIP-98)"),
-    Rule(frozenset({70, 122}), FETCHES, _begins, EARLIER),
+    Rule(frozenset({70, 122}), FETCH_APIS, _begins, EARLIER),
     Rule(frozenset({84}), frozenset({ELECT_LEADERS}), _always, "the election would change nothing"),
     # Error 13 was the name of this for single partitions up to 0.9 (StaleLeaderEpoch).
     Rule(
@@ -161,7 +161,7 @@ LEADERSHIP = frozenset({6, 74, 75})
 PASSING = (
     Passing(LEADERSHIP | {5, 14, 15, 16, 41, 78}),  # leaders, coordinators and controllers move
     Passing(frozenset({UNKNOWN_TOPIC, 9, 72}), frozenset({METADATA})),
-    Passing(frozenset({71, 100, 103, 106, 108, 123}), FETCHES),  # sessions begin anew; topics are new
+    Passing(frozenset({71, 100, 103, 106, 108, 123}), FETCH_APIS),  # sessions begin anew; topics are new
     Passing(frozenset({51, 88, 113, 117}), often=True),  # transactions end, members learn of an epoch
     # Brokers hear of topics one after the other, and of those that are deleted.
     Passing(
@@ -220,7 +220,7 @@ class Expectation:
     def note(self, exchange: Exchange) -> None:
         """Note an exchange before it is asked about: whether it succeeded, whether others before may be missing."""
         connection = exchange.connection.connection_id
-        if exchange.api_key in FETCHES and succeeded(exchange):
+        if exchange.api_key in FETCH_APIS and succeeded(exchange):
             self._keep(connection, True)
         elif exchange.after_hole and connection not in self._fetched:
             self._keep(connection, None)
@@ -252,7 +252,7 @@ def may_have_waited(exchange: Exchange) -> bool:
 def _waits_for_records(exchange: Exchange) -> bool:
     """True for a Fetch whose answer was not due yet as its connection ended."""
     begin, end, longest = exchange.timestamp, exchange.completed_at, exchange.summary.max_wait_ms
-    if exchange.api_key not in FETCHES or begin is None or end is None or longest is None:
+    if exchange.api_key not in FETCH_APIS or begin is None or end is None or longest is None:
         return False
     return end - begin < 2 * longest * NS_PER_MS
 
