@@ -76,6 +76,13 @@ def test_traits_stand_as_the_importer_writes_them() -> None:
     assert files(read_table(TABLE))[TRAITS] == (TABLE / TRAITS).read_text("utf-8")
 
 
+@each_api
+def test_the_secrets_of_an_api_are_those_of_its_fields_that_are_never_printed(api: schema.Api) -> None:
+    names = {*_names(api.request.fields), *_names(api.response.fields)}
+    told = schema.traits("secrets").get(api.key)
+    assert names & SECRET_FIELDS == set(told.split(",") if told else ()), f"{TABLE / TRAITS}"
+
+
 MESSAGES = [
     *(message for api in schema.apis() for message in (api.request, api.response)),
     *filter(None, map(schema.record, schema.record_names())),
@@ -87,8 +94,8 @@ def test_a_field_named_as_a_secret_is_one_or_known_not_to_be(message: MessageDef
     names = {*_names(message.fields)} - SECRET_FIELDS - NO_SECRETS
     undecided = sorted(name for name in names if TELLING.search(name))
     assert not undecided, (
-        f"{message.name}: are {undecided} secrets? SECRET_FIELDS of kinspect/kafka/fields/secrets.py,"
-        " or NO_SECRETS here"
+        f"{message.name}: are {undecided} secrets? The row of its API in {TABLE / TRAITS}, SECRET_FIELDS of"
+        " kinspect/kafka/fields/secrets.py for a record, or NO_SECRETS here"
     )
 
 

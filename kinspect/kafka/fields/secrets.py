@@ -12,17 +12,9 @@ from typing import Any, Final
 
 from kinspect.protocol import schema
 
-SECRET_FIELDS: Final = frozenset(
-    {
-        "auth_bytes",  # SaslAuthenticate, both ways
-        "hmac",  # delegation tokens: Create and Describe responses, Renew and Expire requests
-        "salt",  # AlterUserScramCredentials, UserScramCredentialRecord
-        "salted_password",  # AlterUserScramCredentials, UserScramCredentialRecord before 3.5
-        "server_key",  # UserScramCredentialRecord
-        "stored_key",  # UserScramCredentialRecord
-    }
-)
-"""Fields whose bytes are a secret wherever they stand."""
+_OF_RECORDS: Final = frozenset({"server_key", "stored_key"})  # UserScramCredentialRecord
+SECRET_FIELDS: Final = _OF_RECORDS.union(*[names.split(",") for names in schema.traits("secrets").values()])
+"""Fields whose bytes are a secret wherever they stand, in records too."""
 
 CONFIG_NAME_FIELDS: Final = ("name", "key")
 CONFIG_VALUE_FIELD: Final = "value"
