@@ -23,7 +23,7 @@ from kinspect.kafka.wire.order import LineKey
 from kinspect.kafka.wire.pair import ANSWERED, KAFKA
 from kinspect.model import REQUEST, RESPONSE, Caps, Counts
 from kinspect.protocol import schema
-from kinspect.protocol.apikeys import API_VERSIONS, ENVELOPE, FETCH, SASL_AUTHENTICATE, SASL_HANDSHAKE
+from kinspect.protocol.apikeys import ENVELOPE, FETCH
 from kinspect.protocol.headers import request_header, response_header
 
 BYTES_A_NAME: Final = 100
@@ -32,7 +32,7 @@ ANONYMOUS = "ANONYMOUS"
 """Kafka's name for who did not log in."""
 
 _BOTH: Final = {"broker", "controller"}
-_ANSWERED_BY_ALL: Final = frozenset({FETCH, API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE})
+_ANSWERED_BY_ALL: Final = schema.apis_with("begins", "login", "connection") | {FETCH}
 
 Header = tuple[int, int, int, str | None]
 """API key, version, correlation id, client id."""

@@ -22,7 +22,6 @@ from kinspect.protocol.apikeys import (
     INCREMENTAL_ALTER_CONFIGS,
     JOIN_GROUP,
     LEAVE_GROUP,
-    SASL_AUTHENTICATE,
     SASL_HANDSHAKE,
     SHARE_GROUP_HEARTBEAT,
     STREAMS_GROUP_HEARTBEAT,
@@ -95,7 +94,7 @@ def action_name(exchange: Exchange) -> str | None:
 
 def is_login(kind: str, api_key: int | None) -> bool:
     """True if an exchange of this kind and API is a part of a login."""
-    return kind == SASL_TOKEN or api_key in (SASL_HANDSHAKE, SASL_AUTHENTICATE)
+    return kind == SASL_TOKEN or schema.trait("begins", api_key) == "login"
 
 
 def _login(exchange: Exchange) -> str | None:

@@ -26,6 +26,7 @@ WORDS = {
         *(f"{CONSUMER},{FOLLOWER}", f"any,{FOLLOWER}", f"{PRODUCER},{BROKER}"),
     },
     "wait": {"-", LONG_POLL, GROUP_WAIT},
+    "begins": {"-", "login", "connection", "client"},
     "operation": {"-", "send/send", "poll/receive", "commit/settle", "ack/settle"},
 }
 """What the code knows of each trait; of others it takes any word."""

@@ -16,9 +16,9 @@ from kinspect.kafka.view.view import iso_time
 from kinspect.kafka.wire.pair import TOKEN_NAME
 from kinspect.model import NS_PER_SECOND
 from kinspect.protocol import schema
-from kinspect.protocol.apikeys import API_VERSIONS, FIND_COORDINATOR, INIT_PRODUCER_ID, METADATA
+from kinspect.protocol.apikeys import API_VERSIONS
 
-STORMS = {METADATA: 3.0, FIND_COORDINATOR: 3.0, API_VERSIONS: 5.0, INIT_PRODUCER_ID: 1.0}
+STORMS = {api_key: float(often) for api_key, often in schema.traits("storm").items()}
 """Requests a second, over ten seconds, from which on an API is sent far too often.
 
 A well-behaved client sends Metadata when it begins, on an error, and every five minutes (`metadata.max.age.ms`);

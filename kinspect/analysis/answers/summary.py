@@ -24,6 +24,7 @@ from kinspect.analysis.record import Record
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.wire.pair import KAFKA, TOKEN_NAME
 from kinspect.model import NS_PER_MS
+from kinspect.protocol import schema
 from kinspect.protocol.apikeys import FETCH, PRODUCE, SHARE_FETCH
 
 ERROR, WARNING, NOTE = "error", "warning", "note"
@@ -34,7 +35,7 @@ NAMED = 3
 INT64_MOST = (1 << 63) - 1
 """Greatest number that JSON readers and tables hold: offsets may be made up."""
 
-LOGIN_APIS = frozenset({"SaslHandshake", "SaslAuthenticate", TOKEN_NAME})
+LOGIN_APIS = {TOKEN_NAME, *map(schema.api_name, schema.apis_with("begins", "login"))}
 """What a login consists of, as rows name it."""
 UNKNOWN_API = "unknown API"
 

@@ -11,16 +11,13 @@ from typing import Final, NamedTuple
 from kinspect.kafka.connection.recognise import fits_a_broker
 from kinspect.model import RESPONSE
 from kinspect.protocol import decode_body, fits, response_header, schema
-from kinspect.protocol.apikeys import API_VERSIONS, FIND_COORDINATOR, SASL_AUTHENTICATE, SASL_HANDSHAKE
+from kinspect.protocol.apikeys import API_VERSIONS
 
 # Largest response for which every layout is tried: larger ones cost too much.
 TRIED_BYTES: Final = 256 * 1024
 _HEAD: Final = Struct(">ii")
-# APIs that a client calls once or twice, whose answers prove nothing: a row of them is another protocol's. By number:
-# InitProducerId, CreateDelegationToken, BrokerRegistration.
-CALLED_ONCE: Final = frozenset(
-    {FIND_COORDINATOR, SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE, 22, 38, 62}
-)
+# APIs that a client calls once or twice, whose answers prove nothing: a row of them is another protocol's.
+CALLED_ONCE: Final = schema.apis_with("begins")
 # Bytes of a message that are checked for implausible values.
 CHECKED_BYTES: Final = 4096
 # Number of possible Kafka answers in a row that prove a stream without captured requests, and the bytes they must hold
