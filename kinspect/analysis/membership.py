@@ -8,21 +8,20 @@ from typing import Final, NamedTuple
 from kinspect.analysis.record import LEAST, Record
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.wire.order import LineKey
+from kinspect.protocol import schema
 from kinspect.protocol.apikeys import (
-    CONSUMER_GROUP_HEARTBEAT,
-    HEARTBEAT,
     JOIN_GROUP,
-    SHARE_GROUP_HEARTBEAT,
-    STREAMS_GROUP_HEARTBEAT,
-    SYNC_GROUP,
+    LEAVE_GROUP,
+    OFFSET_COMMIT,
 )
 
 CONNECTIONS_LOOKED_AT: Final = 10_000
 """Last connections of which a request of a member was looked at: later ones on them tell nothing new."""
 
 _FIELDS = frozenset({"group_id", "member_epoch"})
-_BY_EPOCH = frozenset({CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT})
-_APIS = _BY_EPOCH | {JOIN_GROUP, HEARTBEAT, SYNC_GROUP}
+BY_EPOCH = schema.apis_with("member", "epoch")
+"""Heartbeats by which members of groups join, stay and leave, too (KIP-848)."""
+_APIS = schema.apis_with("member") - {LEAVE_GROUP, OFFSET_COMMIT}
 
 
 @dataclass(slots=True)
@@ -69,5 +68,5 @@ class MembershipRequests:
             del connections[next(iter(connections))]
         asked = request.decode(_FIELDS).body or {}
         group, epoch = asked.get("group_id"), asked.get("member_epoch") or 0
-        joins = epoch <= 0 if key in _BY_EPOCH else key == JOIN_GROUP
+        joins = epoch <= 0 if key in BY_EPOCH else key == JOIN_GROUP
         return None if group is None else MembershipRequest(group, joins)

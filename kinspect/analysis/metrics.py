@@ -24,15 +24,7 @@ from kinspect.kafka.wire.wait import IDLE
 from kinspect.model import NS_PER_SECOND, PROBLEM_CODES, REQUEST, RESPONSE
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import (
-    CONSUMER_GROUP_HEARTBEAT,
-    HEARTBEAT,
-    JOIN_GROUP,
-    LEAVE_GROUP,
-    OFFSET_COMMIT,
     PRODUCE,
-    SHARE_GROUP_HEARTBEAT,
-    STREAMS_GROUP_HEARTBEAT,
-    SYNC_GROUP,
 )
 
 COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
@@ -53,11 +45,7 @@ MS_PER_SECOND = 1_000
 
 _BOUNDS = [int(seconds * NS_PER_SECOND) for seconds in BUCKETS]
 _PRODUCED, _FETCHED = "produce", "fetch"
-_GROUP_APIS = frozenset({OFFSET_COMMIT, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP}) | {
-    CONSUMER_GROUP_HEARTBEAT,
-    SHARE_GROUP_HEARTBEAT,
-    STREAMS_GROUP_HEARTBEAT,
-}
+_GROUP_APIS = schema.apis_with("member")
 
 Labels = tuple[str, ...]
 Series = dict[Labels, Any]

@@ -13,7 +13,6 @@ from kinspect.kafka.wire.pair import SASL_TOKEN
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import (
     ALTER_CONFIGS,
-    CONSUMER_GROUP_HEARTBEAT,
     CREATE_ACLS,
     DELETE_ACLS,
     DESCRIBE_ACLS,
@@ -23,8 +22,6 @@ from kinspect.protocol.apikeys import (
     JOIN_GROUP,
     LEAVE_GROUP,
     SASL_HANDSHAKE,
-    SHARE_GROUP_HEARTBEAT,
-    STREAMS_GROUP_HEARTBEAT,
 )
 from kinspect.protocol.schema import Layout
 
@@ -68,9 +65,7 @@ def refused(exchange: Exchange) -> str | None:
 _EPOCHS = "member_epoch", {0: "join", -1: "leave", -2: "leave (static member)"}
 ACTIONS: dict[int | None, tuple[str, dict[Any, str]]] = {
     END_TXN: ("committed", {True: "commit", False: "abort"}),
-    CONSUMER_GROUP_HEARTBEAT: _EPOCHS,
-    SHARE_GROUP_HEARTBEAT: _EPOCHS,
-    STREAMS_GROUP_HEARTBEAT: _EPOCHS,
+    **dict.fromkeys(schema.apis_with("member", "epoch"), _EPOCHS),
 }
 """By API, the request's field that tells the action, and words for its values. Members of groups join and leave with
 special epochs (KIP-848); a static member that leaves with -2 comes back under its name."""

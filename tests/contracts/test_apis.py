@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from kinspect.analysis.answers.grouprows import CLASSIC, SHARE, STREAMS
+from kinspect.analysis.answers.grouprows import CONSUMER as CONSUMER_GROUP
 from kinspect.kafka.connection.roles import ADMIN, BROKER, CONSUMER, CONTROLLER, FOLLOWER, PRODUCER
 from kinspect.kafka.fields.secrets import SECRET_FIELDS
 from kinspect.kafka.wire.wait import GROUP_WAIT, LONG_POLL
@@ -26,6 +28,8 @@ WORDS = {
         *(f"{CONSUMER},{FOLLOWER}", f"any,{FOLLOWER}", f"{PRODUCER},{BROKER}"),
     },
     "wait": {"-", LONG_POLL, GROUP_WAIT},
+    "group": {"-", CLASSIC, CONSUMER_GROUP, SHARE, STREAMS, "any"},
+    "member": {"-", "generation", "epoch"},
     "begins": {"-", "login", "connection", "client"},
     "operation": {"-", "send/send", "poll/receive", "commit/settle", "ack/settle"},
 }
@@ -67,6 +71,12 @@ def test_a_trait_is_what_the_fields_of_the_request_tell(api: schema.Api, trait: 
     assert has == bool(TOLD_BY_FIELDS[trait, word] & {*_paths(api.request.fields)}), f"{TABLE / TRAITS}"
 
 
+@each_api
+def test_an_api_is_about_groups_if_its_request_names_one(api: schema.Api) -> None:
+    named = any(field.entity == "groupId" for field in _all(api.request.fields))
+    assert named == (schema.trait("group", api.key) is not None), f"{TABLE / TRAITS}"
+
+
 def _paths(fields: Iterable[FieldDefinition], above: str = "") -> Iterable[str]:
     for field in fields:
         yield above + field.name
@@ -101,9 +111,13 @@ def test_a_field_named_as_a_secret_is_one_or_known_not_to_be(message: MessageDef
 
 
 def _names(fields: Iterable[FieldDefinition]) -> Iterable[str]:
+    return (schema.snake_case(field.name) for field in _all(fields))
+
+
+def _all(fields: Iterable[FieldDefinition]) -> Iterable[FieldDefinition]:
     for field in fields:
-        yield schema.snake_case(field.name)
-        yield from _names(field.fields)
+        yield field
+        yield from _all(field.fields)
 
 
 def test_the_newest_release_is_named_in_the_readme() -> None:

@@ -23,10 +23,6 @@ from kinspect.analysis.answers.groupevents import (
     bodies,
 )
 from kinspect.analysis.answers.grouprows import (
-    CLASSIC,
-    CONSUMER,
-    SHARE,
-    STREAMS,
     Group,
     Member,
     member_rows,
@@ -50,9 +46,11 @@ from kinspect.analysis.answers.lags import (
     with_blanks,
 )
 from kinspect.analysis.answers.offsetranges import OffsetRanges, Range, joined
+from kinspect.analysis.membership import BY_EPOCH
 from kinspect.analysis.record import EARLIEST, LATEST, Record, later
 from kinspect.errors import KinspectError
 from kinspect.filters.values import parse_duration
+from kinspect.kafka.connection.fetchsessions import FETCH_APIS
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.fields import entities
 from kinspect.kafka.summary import RecordField, RecordRoom, error_counts
@@ -60,13 +58,7 @@ from kinspect.kafka.wire.ends import endpoint
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import (
-    ALTER_SHARE_GROUP_OFFSETS,
-    CONSUMER_GROUP_DESCRIBE,
-    CONSUMER_GROUP_HEARTBEAT,
-    DELETE_GROUPS,
-    DELETE_SHARE_GROUP_OFFSETS,
-    DESCRIBE_GROUPS,
-    DESCRIBE_SHARE_GROUP_OFFSETS,
+    ADD_OFFSETS_TO_TXN,
     END_TXN,
     FETCH,
     FIND_COORDINATOR,
@@ -76,43 +68,17 @@ from kinspect.protocol.apikeys import (
     LIST_GROUPS,
     LIST_OFFSETS,
     OFFSET_COMMIT,
-    OFFSET_DELETE,
     OFFSET_FETCH,
     SHARE_ACKNOWLEDGE,
     SHARE_FETCH,
-    SHARE_GROUP_DESCRIBE,
-    SHARE_GROUP_HEARTBEAT,
-    STREAMS_GROUP_DESCRIBE,
-    STREAMS_GROUP_HEARTBEAT,
-    STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE,
     SYNC_GROUP,
     TXN_OFFSET_COMMIT,
 )
 
-KINDS = {
-    **dict.fromkeys((JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP, DESCRIBE_GROUPS), CLASSIC),
-    **dict.fromkeys((CONSUMER_GROUP_HEARTBEAT, CONSUMER_GROUP_DESCRIBE), CONSUMER),
-    **dict.fromkeys(
-        (
-            SHARE_GROUP_HEARTBEAT,
-            SHARE_GROUP_DESCRIBE,
-            SHARE_FETCH,
-            SHARE_ACKNOWLEDGE,
-            DESCRIBE_SHARE_GROUP_OFFSETS,
-            ALTER_SHARE_GROUP_OFFSETS,
-            DELETE_SHARE_GROUP_OFFSETS,
-        ),
-        SHARE,
-    ),
-    **dict.fromkeys(
-        (STREAMS_GROUP_HEARTBEAT, STREAMS_GROUP_DESCRIBE, STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE), STREAMS
-    ),
-}
+KINDS = {api_key: kind for api_key, kind in schema.traits("group").items() if kind != "any"}
 """The kind of group that an API is for."""
-COORDINATED = frozenset(
-    {OFFSET_COMMIT, OFFSET_FETCH, TXN_OFFSET_COMMIT, DELETE_GROUPS, OFFSET_DELETE, *KINDS}
-) - {SHARE_FETCH, SHARE_ACKNOWLEDGE}
-"""APIs that the group's coordinator answers."""
+COORDINATED = schema.apis_with("group") - FETCH_APIS - {ADD_OFFSETS_TO_TXN}
+"""APIs about groups that the group's coordinator answers, no partition's leader and no transaction's coordinator."""
 OF_ALL = frozenset({FETCH, LIST_OFFSETS, END_TXN})
 """APIs that tell of all groups, and name none."""
 NOT_THERE = frozenset({"COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"})
@@ -461,7 +427,7 @@ class Groups(Answer):
         elif api == LIST_GROUPS:
             kind = (told.get("group_type") or "").lower()
             group.kind = later(group.kind, key, kind if kind in KINDS.values() else None)
-        elif api in _DESCRIBE and told.get("group_state") not in ("Dead", "", None):
+        elif api in KINDS and told.get("group_state") not in ("Dead", "", None):
             group.kind = later(group.kind, key, KINDS[api])
             protocol = told.get("protocol_data") or told.get("assignor_name") or None
             group.protocol = later(group.protocol, key, protocol)
@@ -623,10 +589,7 @@ _MEMBERS: dict[int, tuple[Fields, Callable[[Groups, Exchange, Group, Struct, Str
     SYNC_GROUP: (SYNC_FIELDS, Groups._add_sync),
     HEARTBEAT: (HEARTBEAT_FIELDS, Groups._add_heartbeat),
     LEAVE_GROUP: (LEAVE_FIELDS, Groups._add_leave),
-    **dict.fromkeys(
-        (CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT),
-        (BEAT_FIELDS, Groups._add_beat),
-    ),
+    **dict.fromkeys(BY_EPOCH, (BEAT_FIELDS, Groups._add_beat)),
     **dict.fromkeys((OFFSET_COMMIT, TXN_OFFSET_COMMIT), (_COMMITTED, Groups._add_commit)),
 }
 """Requests about one group: the fields that are needed, and what counts them."""
@@ -636,9 +599,6 @@ _COUNTED: dict[int, Callable[[Groups, Exchange], None]] = {
     END_TXN: Groups._add_end,
     **dict.fromkeys((SHARE_FETCH, SHARE_ACKNOWLEDGE), Groups._add_share),
 }
-_DESCRIBE = frozenset(
-    {DESCRIBE_GROUPS, CONSUMER_GROUP_DESCRIBE, SHARE_GROUP_DESCRIBE, STREAMS_GROUP_DESCRIBE}
-)
 
 
 @cache

@@ -8,17 +8,16 @@ from dataclasses import dataclass, field
 from kinspect.analysis.answer import Topic
 from kinspect.analysis.answers import groupevents as events
 from kinspect.analysis.answers.groupevents import JOIN_FIELDS, SYNC_FIELDS, Fields, Partitions, Struct, bodies
+from kinspect.analysis.membership import BY_EPOCH
 from kinspect.analysis.record import Record
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.wire.fetched import topic_ref
 from kinspect.protocol.apikeys import (
-    CONSUMER_GROUP_HEARTBEAT,
     JOIN_GROUP,
     OFFSET_COMMIT,
     OFFSET_FETCH,
     SHARE_ACKNOWLEDGE,
     SHARE_FETCH,
-    SHARE_GROUP_HEARTBEAT,
     STREAMS_GROUP_HEARTBEAT,
     SYNC_GROUP,
     TXN_OFFSET_COMMIT,
@@ -113,8 +112,8 @@ _TOPOLOGY = (
 _TOLD: dict[int, tuple[Fields, Callable[[Exchange, Struct, Struct], Ties]]] = {
     JOIN_GROUP: (JOIN_FIELDS, _joined),
     SYNC_GROUP: (SYNC_FIELDS, _synced),
+    **dict.fromkeys(BY_EPOCH, (_BEATS, _beaten)),
     STREAMS_GROUP_HEARTBEAT: (_TOPOLOGY, _streamed),
-    **dict.fromkeys((CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT), (_BEATS, _beaten)),
     **dict.fromkeys(
         (OFFSET_COMMIT, TXN_OFFSET_COMMIT, OFFSET_FETCH, SHARE_FETCH, SHARE_ACKNOWLEDGE),
         ((_OFFSETS, _OFFSETS - {"group_id"}), _offsets),

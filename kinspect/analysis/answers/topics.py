@@ -19,18 +19,10 @@ from kinspect.kafka.wire.message import WireMessage
 from kinspect.kafka.wire.pair import NO_RESPONSE
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import (
-    CONSUMER_GROUP_HEARTBEAT,
     FETCH,
-    HEARTBEAT,
-    JOIN_GROUP,
-    LEAVE_GROUP,
-    OFFSET_COMMIT,
     OFFSET_FETCH,
     PRODUCE,
     SHARE_FETCH,
-    SHARE_GROUP_HEARTBEAT,
-    STREAMS_GROUP_HEARTBEAT,
-    SYNC_GROUP,
 )
 
 PRODUCED, CONSUMED, REPLICATED = "produce", "consume", "replicate"
@@ -63,19 +55,7 @@ _FETCHED = frozenset(
 )
 _NAMED = frozenset({"group_id", "groups.group_id"})
 # Requests that name the group their client is in.
-_GROUP_APIS = frozenset(
-    {
-        OFFSET_COMMIT,
-        OFFSET_FETCH,
-        JOIN_GROUP,
-        HEARTBEAT,
-        LEAVE_GROUP,
-        SYNC_GROUP,
-        CONSUMER_GROUP_HEARTBEAT,
-        SHARE_GROUP_HEARTBEAT,
-        STREAMS_GROUP_HEARTBEAT,
-    }
-)
+_GROUP_APIS = schema.apis_with("member") | {OFFSET_FETCH}
 
 Struct = dict[str, Any]
 
