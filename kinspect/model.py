@@ -266,6 +266,10 @@ class Counts:
     """Captured packets that were not decoded because the run ended first."""
     clock_offsets: list[dict[str, Any]] | None = None
     """Offsets of the captures' clocks, as in the summary; None for one capture, and live."""
+    stepped_connections: int = 0
+    """How often a connection went on after the capture's clock was set forward by more than the idle timeout."""
+    stepped_ms: int = 0
+    """Sum of those steps, in milliseconds."""
     caps_hit: dict[str, int] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:

@@ -297,6 +297,7 @@ def summary_line(
         "saved_packets": counts.saved_packets,
         "left_packets": counts.left_packets,
         "clock_offsets": counts.clock_offsets,
+        "clock_steps": of_all("clock_steps", ("connections", "ms")),
         "tcp_segments": counts.tcp_segments,
         "payload_bytes": counts.payload_bytes,
         **{

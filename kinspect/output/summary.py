@@ -68,6 +68,8 @@ def summary_text(summary: dict[str, Any], tally: Tally) -> str:
         lines.append(f"{counted(summary['payload_bytes'], 'byte')} of payload{where}")
     lines += [text.format(_shown(summary[key])) for key, text in COUNTED.items() if summary[key]]
     lines += [clock_text(offset) for offset in summary["clock_offsets"] or () if offset["offset_ms"]]
+    if summary["clock_steps"]["connections"]:
+        lines.append(step_text(summary["clock_steps"]))
     if tally.stopped is not None:
         lines.append(tally.stopped)
     return "".join(f"{line}\n" for line in lines)
@@ -88,6 +90,13 @@ def clock_text(offset: dict[str, Any]) -> str:
     if offset["applied"]:
         return f"{text}, set right"
     return f"{text}, not set right: give --clock-skew {ceil(abs(ahead))}ms"
+
+
+def step_text(steps: dict[str, int]) -> str:
+    """Line for the summary's `clock_steps`."""
+    connections = steps["connections"]
+    seconds = steps["ms"] / connections / 1000
+    return f"clock set forward by {seconds:,.3f} s, as {counted(connections, 'connection')} that went on show"
 
 
 def _read(summary: dict[str, Any], tally: Tally) -> str:

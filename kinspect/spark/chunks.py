@@ -11,6 +11,7 @@ from typing import NamedTuple, cast
 import pyarrow as pa
 
 from kinspect.model import Segment
+from kinspect.tcp.timestamps import OPTION_BYTES
 
 CHUNK, INSERT, FRAGMENT, REPORT = 0, 1, 2, 3
 """Kinds of rows: packets of an island; segments put together from fragments; a fragment; the report of a split."""
@@ -52,6 +53,7 @@ _COUNTS = Struct("<IHB")
 _LENGTH = Struct("<H")
 _COLUMNS = "qIIBIIIQH"
 _TURN = "q"
+_NO_OPTION = bytes(OPTION_BYTES)
 
 
 class Chunk(NamedTuple):
@@ -95,11 +97,14 @@ def rows_of(batch: pa.RecordBatch) -> Iterator[Chunk]:
 
 
 def pack(segments: Sequence[Segment], first_frame: int, turns: Sequence[int] = ()) -> tuple[bytes, bytes]:
-    """Segments as bytes: their heads and their payload. Frames count from `first_frame`; `turns`: merge times of the
-    packets, if they differ from their times."""
+    """Segments as bytes: their heads and their payload, behind what may be a timestamp (`tcp.timestamps`). Frames count
+    from `first_frame`; `turns`: merge times of the packets, if they differ from their times."""
     keys, times, seqs, acks, flags, datas, starts, ends, missing, frames, marks = zip(*segments, strict=True)
     numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
-    payload = [data[start:end] for data, start, end in zip(datas, starts, ends, strict=True)]
+    payload = [
+        data[start - OPTION_BYTES : end] if start >= OPTION_BYTES else _NO_OPTION + data[start:end]
+        for data, start, end in zip(datas, starts, ends, strict=True)
+    ]
     columns = (
         times if None not in times else [NO_TIME if time is None else time for time in times],
         seqs,
@@ -144,7 +149,7 @@ def unpack(heads: bytes, payload: bytes, first_frame: int) -> tuple[list[Segment
         acks,
         flags,
         repeat(payload),
-        [0, *ends[:-1]],
+        [OPTION_BYTES, *[end + OPTION_BYTES for end in ends[:-1]]],
         ends,
         missing,
         [first_frame + frame for frame in frames],

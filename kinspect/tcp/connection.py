@@ -13,6 +13,12 @@ from kinspect.tcp.strays import Stray
 
 NEVER: Final = (1 << 62) - 1  # as large as an int may be that the compiled form keeps in a register
 
+ABSENT: Final = -1
+"""`Half.stamp` if the first packet had none."""
+UNKNOWN_TICK: Final = 0
+UNUSABLE_TICK: Final = -1
+"""`Half.tick` before it was measured, and if it is none that a clock has."""
+
 NO_STRAYS: Final[list[Stray]] = []
 """Shared empty list of islands without strays; never appended to."""
 
@@ -71,12 +77,13 @@ class Half:
     first number that its peer acknowledged (-1: none). `scope` and `hops` (the time to live) are those of its first
     packet; `scope` is None while there was none. `row` is the number of its last packet in `RecentPackets`, `thinned`
     the last one when these were thinned, and `linked` the number of packets since. `trace` tells of packets before
-    those.
+    those. `stamp`: the timestamp that the sender's own clock gave its first packet, which came at `stamp_time`;
+    `tick`: the nanoseconds after which that clock gives the next one (`timestamps`).
     """
 
     STATE: ClassVar = """
         ack bytes calm clock conflicts direction far fin_guessed finished frame gap_bytes hops isn next
-        packets scope seen time trace
+        packets scope seen stamp stamp_time tick time trace
     """.split()
     __slots__ = (*STATE, "connection", "handler", "held", "island", "linked", "peer", "row", "thinned")
 
@@ -100,7 +107,9 @@ class Half:
         self.conflicts = 0
         self.scope: bytes | None = None
         self.hops = 0
-        self.clock = 0
+        self.clock = self.stamp_time = 0
+        self.stamp = ABSENT
+        self.tick = UNKNOWN_TICK
         self.time: int | None = None
         self.frame = 0
         self.row = self.thinned = -1
@@ -117,6 +126,13 @@ class Half:
         own, held = state
         fill(self, self.STATE, own)
         self.held = held and Held.from_state(held)
+
+    def set_forward(self, by: int) -> None:
+        """Go on as if all that was had been so much later."""
+        self.clock += by
+        self.stamp_time += by
+        if self.held is not None:
+            self.held.set_forward(by)
 
     def hold(self) -> Held:
         """The held packets, created if there are none yet."""
@@ -160,7 +176,8 @@ class Connection:
     of its packets in other scopes. `reset` is the time and frame of the reset that ends it, and its direction. `file`:
     all its packets are from this input file, as another connection has the same numbers in another file; None: from
     any. `superseded`: the number of packets it had when another connection began on its ends, and the time and frame of
-    that one's first packet.
+    that one's first packet. `stepped_at`: the time of its first packet after the last step of the capture's clock, None
+    if there was none.
 
     `may_wait`: packets around its beginning or end may be out of order, and it does not wait for them yet. It waits
     until `linger_packet` of its island, or `linger_at` by its clock. `hole_at`: the time at which its oldest hole is
@@ -169,7 +186,7 @@ class Connection:
 
     STATE: ClassVar = """
         aliases end_reason file hole_at linger_at linger_packet may_wait opening reset skewed start_clock
-        start_time superseded superseded_at syn
+        start_time stepped_at superseded superseded_at syn
     """.split()
     __slots__ = (*STATE, "halves", "key", "start_frame")
 
@@ -187,6 +204,7 @@ class Connection:
         self.reset: tuple[int | None, int, int] | None = None
         self.file: int | None = None
         self.superseded: tuple[int, int | None, int] | None = None
+        self.stepped_at: int | None = None
         self.hole_at = self.linger_at = self.linger_packet = self.superseded_at = NEVER
         first, second = Half(0), Half(1)
         for half, peer in ((first, second), (second, first)):
@@ -209,6 +227,15 @@ class Connection:
         for half, of_half in zip(connection.halves, halves, strict=True):
             half.fill(of_half)
         return connection
+
+    def set_forward(self, by: int) -> None:
+        """Go on as if all that was had been so much later."""
+        self.start_clock += by
+        self.hole_at = _set_forward(self.hole_at, by)
+        self.linger_at = _set_forward(self.linger_at, by)
+        self.superseded_at = _set_forward(self.superseded_at, by)
+        for half in self.halves:
+            half.set_forward(by)
 
     @property
     def addresses(self) -> tuple[tuple[bytes, int], tuple[bytes, int]]:
@@ -273,6 +300,10 @@ class Connection:
         return self.halves[0].conflicts, self.halves[1].conflicts
 
 
+def _set_forward(at: int, by: int) -> int:
+    return at if at == NEVER else at + by
+
+
 class Island:
     """Two addresses and ports, and the connections on them: results for one depend on the packets of its island alone.
     They follow one another, or are copies of one, or overlap where two hosts' captures or tunnels are mixed.
@@ -280,14 +311,15 @@ class Island:
     `clock`: the latest time of its packets, plus a nanosecond for each without a time, so that it tells their order
     too. `connections`: those that are open or ended recently, in the order of their first packets. `deadline`: the time
     at which something is due; -1: with its next packet. `queued`: the time for which it waits in the run's queue.
-    `packets` counts its packets while a connection lingers.
+    `packets` counts its packets while a connection lingers. `lent`: time for which the run's clock waits with it, as
+    that was set forward.
     """
 
-    __slots__ = ("clock", "connections", "deadline", "packets", "pair", "queued", "strays")
+    __slots__ = ("clock", "connections", "deadline", "lent", "packets", "pair", "queued", "strays")
 
     def __init__(self, pair: bytes) -> None:
         self.pair = pair
-        self.clock = 0
+        self.clock = self.lent = 0
         self.connections: list[Connection] = []
         self.strays = NO_STRAYS
         self.deadline = self.queued = NEVER
@@ -296,6 +328,19 @@ class Island:
     def __lt__(self, other: Island) -> bool:
         """An arbitrary order, for heap entries with the same time."""
         return self.pair < other.pair
+
+    def set_forward(self, by: int, time: int | None) -> int:
+        """Go on as if all that was had been so much later, as the capture's clock was set forward before a packet with
+        that time. Returns the number of its open connections."""
+        for stray in self.strays:
+            stray.clock += by
+        still_open = 0
+        for connection in self.connections:
+            connection.set_forward(by)
+            if connection.end_reason is None:
+                connection.stepped_at = time
+                still_open += 1
+        return still_open
 
     def see(self, time: int | None) -> None:
         """Advance the clock for a packet with that time."""

@@ -160,6 +160,14 @@ class Held:
         ]
         self.acks = [ack._replace(end=ack.end + size) for ack in self.acks]
 
+    def set_forward(self, by: int) -> None:
+        """Increase all times of the running clock."""
+        self.pieces = [
+            piece._replace(arrival=piece.arrival._replace(clock=piece.arrival.clock + by))
+            for piece in self.pieces
+        ]
+        self.acks = [ack._replace(clock=ack.clock + by) for ack in self.acks]
+
     def pop(self) -> Piece:
         """Remove and return the first piece."""
         piece = self.pieces.pop(0)

@@ -12,7 +12,8 @@ from heapq import heapify, heappop, heappush, nsmallest
 from operator import itemgetter
 from typing import Any, Final
 
-from kinspect.model import ACK, FIN, FRAME_BITS, RST, SYN, Caps, Counts, Progress, Segment
+from kinspect.model import ACK, FIN, FRAME_BITS, NS_PER_MS, RST, SYN, Caps, Counts, Progress, Segment
+from kinspect.tcp import timestamps
 from kinspect.tcp.connection import FOREIGN, NEVER, Connection, Half, Island, StreamHandler
 from kinspect.tcp.delivery import LINGER_PACKETS, NOBODY, Delivery
 from kinspect.tcp.keys import ends, pair, reverse_key, scope
@@ -21,6 +22,7 @@ from kinspect.tcp.recent import LOOKED_AT, RecentPackets
 from kinspect.tcp.runclock import LOOK_EACH, RunClock
 from kinspect.tcp.sequence import MASK, NEAR, distance
 from kinspect.tcp.strays import Stray, Strays, waiting_since
+from kinspect.tcp.timestamps import MEASURE_EACH
 
 # An ended connection is remembered for late packets. Limits: time by its island's clock (TIME_WAIT, RFC 9293 §3.6.1,
 # is shorter everywhere), number per island, and number in all.
@@ -85,7 +87,7 @@ class Reassembler:
         self._foreign: list[bytes] = []
         self._recent = RecentPackets(counts, caps.skew_ns, self._halves)
         self._strays = Strays(counts)
-        self._run = RunClock()
+        self._run = RunClock(caps.idle_timeout_ns)
         self._until_look = 0
         # Islands by the time at which something is due. Only the entry of an island for which it is `queued` counts.
         self._queue: list[tuple[int, Island]] = []
@@ -157,7 +159,9 @@ class Reassembler:
                         half.linked += 1
                         if half.linked == LOOKED_AT:
                             recent.thin(half)
-                        half.packets += 1
+                        half.packets = packets = half.packets + 1
+                        if not packets % MEASURE_EACH:
+                            timestamps.measure(half, segment)
                         if (ack - half.ack) & MASK < NEAR or half.ack < 0:
                             half.ack = ack
                         half.clock = clock
@@ -188,11 +192,22 @@ class Reassembler:
     def _do_due(self) -> None:
         """Run the timers that are due by the run's clock, also of islands that get no more packets."""
         reached, queue = self._run.time, self._queue
+        if self._run.lent:
+            self._lend(self._run.lent)
+            self._run.lent = 0
         while queue and queue[0][0] <= reached:
             at, island = heappop(queue)
             if island.queued == at:
                 island.queued = NEVER
-                self._run_timers(island, reached)
+                self._run_timers(island, reached - island.lent)
+                self._set_deadline(island)
+
+    def _lend(self, by: int) -> None:
+        """Let the run's clock wait so much longer with the islands that had no packet since it was set forward."""
+        for island in self._islands.values():
+            if island.clock < self._run.time - by // 2:
+                island.lent += by
+                island.queued = NEVER
                 self._set_deadline(island)
 
     def closing(self, time: int | None = None, frame: int | None = None) -> Iterator[Connection]:
@@ -241,6 +256,7 @@ class Reassembler:
         of_pair, clock, packets, connections, strays = state
         island = self._open_island(of_pair)
         island.clock, island.packets = clock, packets
+        self._run.begin_at(clock)
         for number, (of_connection, keys, rows) in enumerate(connections):
             connection = Connection.from_state(of_connection, island)
             island.connections.append(connection)
@@ -276,7 +292,10 @@ class Reassembler:
             return
         self._progress.place = number
         island.see(segment[1])
+        island.lent = 0
         if island.clock >= island.deadline:
+            if half is not None:
+                self._follow_step(half, segment)
             # Timers that are due run as before the packet came: the run's clock may have run them then.
             self._run_timers(island, island.clock)
             for connection in [*island.connections]:
@@ -296,6 +315,16 @@ class Reassembler:
             self._set_deadline(island)
         else:
             self._drop_island(island)
+
+    def _follow_step(self, half: Half, segment: Segment) -> None:
+        """Go on with the island if only the capture's clock says that it was silent for the idle timeout."""
+        by = timestamps.step(half, segment, self._caps.idle_timeout_ns)
+        island = half.island
+        if by:
+            self._run.note_step(island.clock)
+            connections = island.set_forward(by, segment[1])
+            self._counts.stepped_connections += connections
+            self._counts.stepped_ms += connections * round(by / NS_PER_MS)
 
     def _island(self, key: bytes) -> Island | None:
         """Island of a packet with a new key; None if another reassembler takes it."""
@@ -366,6 +395,7 @@ class Reassembler:
         if half.scope is None:
             half.scope = scope(segment[0])
             half.hops = segment[10] >> 24 & 0xFF
+            timestamps.note(half, segment)
         conflicts = self._conflicts(half, segment)
         if conflicts and connection.file is None and self._conflicts(half, segment, elsewhere=True):
             # Other bytes in the same place, in another file: another connection, on another host.
@@ -377,6 +407,8 @@ class Reassembler:
         self._delivery.clock = island.clock
         self._delivery.conflict(half, conflicts)
         self._delivery.take(half, segment)
+        if not half.packets % MEASURE_EACH:
+            timestamps.measure(half, segment)
         if connection.end_reason is not None:
             self._remember(connection)
         else:
@@ -648,7 +680,7 @@ class Reassembler:
         if since is not None:
             due = min(due, since + self._caps.reorder_ns)
         island.deadline = -1 if lingers else min(due, hole)
-        due = min(due, hole + GRACE_NS)
+        due = min(due, hole + GRACE_NS) + island.lent
         if due < island.queued:
             heappush(self._queue, (due, island))
             island.queued = due

@@ -56,6 +56,7 @@ class Wire:
     packets: tuple[int, int] = (1, 1)
     bytes: tuple[int, int] = (1, 1)
     handshake: tuple[tuple[int, int], tuple[int, int]] | None = None
+    stepped_at: int | None = None
     addresses: tuple[tuple[bytes, int], tuple[bytes, int]] = (
         (ip_address("10.0.0.1").packed, 41234),
         (ip_address("10.0.0.9").packed, 9092),

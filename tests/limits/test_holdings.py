@@ -21,7 +21,7 @@ class Wire:
     start_time = 0
     packets = bytes = (1, 1)
     conflicts = (0, 0)
-    handshake = None
+    handshake = stepped_at = None
 
     def __init__(self, port):
         self.addresses = ((b"\x0a\0\0\1", port), (b"\x0a\0\0\2", 9092))

@@ -97,6 +97,32 @@ def skewed(packets: Packets, client_port_is_source: Callable[[bytes], bool], by:
     return sorted(moved, key=_time)
 
 
+def stepped(packets: Packets, part: float, by: int) -> list[Packet]:
+    """The capture's clock is set forward by so many nanoseconds, behind that part of the packets."""
+    at = int(len(packets) * part)
+    return [*packets[:at], *[packet._replace(time=_time(packet) + by) for packet in packets[at:]]]
+
+
+def stamped(packets: Packets, part: float, ms: int | None) -> list[Packet]:
+    """Behind that part of the packets the senders' timestamps are so much later; None: no packet has any."""
+    at = int(len(packets) * part)
+    return [
+        packet._replace(data=_stamped(packet.data, ms if number >= at else 0 if ms is not None else None))
+        for number, packet in enumerate(packets)
+    ]
+
+
+def _stamped(data: bytes, ms: int | None) -> bytes:
+    parts = tcp(data)
+    value = 0 if parts is None else parts.payload - (12 if parts.flags & SYN else 8)
+    if data[value - 2 : value] != b"\x08\x0a":
+        return data
+    if ms is None:
+        return data[: value - 2] + b"\1" * 10 + data[value + 8 :]
+    stamp = (int.from_bytes(data[value : value + 4]) + ms) % 2**32
+    return data[:value] + stamp.to_bytes(4) + data[value + 4 :]
+
+
 # ---------------------------------------------------------------------- other segments
 
 

@@ -47,7 +47,8 @@ def test_a_page_names_all_columns_to_come(found, name):
     every = cells(found[name])
     for title in every.without():
         assert title in first or title in sheet.to_come
-    while sheet.to_come:
+    while sheet.beside:
+        assert {*sheet.beside} <= {*sheet.to_come}
         sheet.sideways(sheet.side + 1)
     assert not sheet.to_come
 

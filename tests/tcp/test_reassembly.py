@@ -9,7 +9,7 @@ from kinspect.model import BEHIND_HOLES, Caps
 from kinspect.tcp.delivery import LATE_PACKETS, LINGER_PACKETS
 from kinspect.tcp.held import PIECE_BYTES
 from kinspect.tcp.reassembly import GRACE_NS, LATE_NS, REMEMBERED
-from kinspect.tcp.runclock import ISLANDS, LOOK_EACH
+from kinspect.tcp.runclock import ISLANDS, LOOK_EACH, PATIENCE
 
 HELLO = handshake()
 GET, ANSWER = b"get it", b"answer"
@@ -226,7 +226,8 @@ def test_what_was_lost_in_one_go_is_one_gap():
 
 def others_at(time):
     """Enough of other connections for the run's clock to come there."""
-    return [a("S", 0, port=1000 + number, at=time) for number in range(ISLANDS * LOOK_EACH)]
+    enough = (ISLANDS + PATIENCE) * LOOK_EACH
+    return [a("S", 0, port=1000 + number, at=time) for number in range(enough)]
 
 
 def test_a_hole_that_was_acknowledged_is_given_up_by_time():

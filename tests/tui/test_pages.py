@@ -276,14 +276,12 @@ def test_columns_without_room_are_named_and_shown_sideways(explore, name, width)
         await explorer.press(PAGE_KEYS[name])
         first = explorer.read().splitlines()[1]
         sheet = explorer.main.page.rows.sheet
-        while sheet.to_come:
-            assert ">: " + sheet.to_come[0] in explorer.status()
-            before = sheet.to_come
+        while sheet.beside:
+            assert ">: " + sheet.beside[0] in explorer.status()
+            following = sheet.beside
             await explorer.press("greater_than_sign")
             line = explorer.read().splitlines()[1]
             assert line.split()[0] == first.split()[0]
-            following = [title for title in before if title not in sheet.to_come]
-            assert following
             assert all(title in line for title in following if len(title) < width // 3)
             shown.append(line)
         assert {*titles.plain.split()} == {*" ".join([first, *shown]).split()} - {"…"}

@@ -499,7 +499,7 @@ class KafkaConnection:
 
     def _open_session(self, desynchronised: frozenset[str]) -> Session:
         named = exchange_ends(self._flow, self._client, self._ledger, self._tls, self._interface)
-        session = self._session = Session(named, self._numbering, self._ledger, desynchronised)
+        session = self._session = Session(named, self._flow, self._numbering, self._ledger, desynchronised)
         session.holed = self._flow.syn is None or self._holed
         self._framers = [session.framer(self._side(direction)) for direction in (0, 1)]
         return session

@@ -19,7 +19,7 @@ from kinspect.kafka.exchange.holdings import EXCHANGE_BYTES
 from kinspect.kafka.exchange.ledger import Ledger
 from kinspect.kafka.exchange.lines import Gap
 from kinspect.kafka.fields import sasl
-from kinspect.kafka.wire.ends import Ends
+from kinspect.kafka.wire.ends import Ends, Flow
 from kinspect.kafka.wire.message import WireMessage
 from kinspect.kafka.wire.order import LineNumbering
 from kinspect.kafka.wire.pair import ANSWERED, KAFKA, NO_RESPONSE, ORPHAN, SASL_TOKEN, UNANSWERED, UNCERTAIN
@@ -107,9 +107,15 @@ class Session:
     """
 
     def __init__(
-        self, ends: Ends, numbering: LineNumbering, ledger: Ledger, desynchronised: frozenset[str]
+        self,
+        ends: Ends,
+        flow: Flow,
+        numbering: LineNumbering,
+        ledger: Ledger,
+        desynchronised: frozenset[str],
     ) -> None:
         self.ends = ends
+        self._flow = flow
         self._numbering = numbering
         self.exchanges = 0
         self.gaps = 0
@@ -537,6 +543,8 @@ class Session:
         exchange.response = message
         exchange.previous_response_end = self._response_end
         exchange.service_known = alone or message.offset == self._response_stop
+        if self._flow.stepped_at is not None and exchange.spans(self._flow.stepped_at):
+            exchange.latency_known = False
         self._pass(message, cause)
         if self._ledger.waits:
             self._note_throttle(exchange, message)

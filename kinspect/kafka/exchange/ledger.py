@@ -168,6 +168,7 @@ class Ledger:
             "duplicate_packets": counts.duplicate_packets,
             "retransmitted_bytes": counts.retransmitted_bytes,
             "conflicting_bytes": counts.conflicting_bytes,
+            "clock_steps": {"connections": counts.stepped_connections, "ms": counts.stepped_ms},
             "connections": dict(self.connections),
             "partial_connections": dict(self.partial),
             "server_names": dict(self.server_names),

@@ -146,10 +146,17 @@ class Pair:
             return first if second is None else second
         return min(first, second)
 
+    def spans(self, time: int) -> bool:
+        """True if the request was sent before that time and the response, both present, came at it or later."""
+        request, response = self.request, self.response
+        begin = None if request is None else request.last_time
+        end = None if response is None else response.first_time
+        return begin is not None and end is not None and begin < time <= end
+
     @property
     def latency_ns(self) -> int | None:
         """Nanoseconds from the request's last byte to the response's first; None if unanswered, if a gap touched either
-        message, and without packet times."""
+        message, if the capture's clock was set meanwhile, and without packet times."""
         return self._since(None)
 
     @property

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from kinspect import wording
-from kinspect.output.summary import clock_text
+from kinspect.output.summary import clock_text, step_text
 from kinspect.tls.keylog import NONE_GIVEN
 
 Object = dict[str, Any]
@@ -120,11 +120,10 @@ _LACKS: dict[str, Callable[[Any], str]] = {
     "gap_causes": _gaps,
     "tls_not_decrypted": _tls,
     "clock_offsets": _clocks,
+    "clock_steps": lambda steps: step_text(steps) if steps["connections"] else "",
     "late_packets": lambda count: f"{wording.counted(count, 'packet')} out of time",
     "caps_hit": lambda caps: f"limits reached: {', '.join(caps)}",
-    "unresolved_topic_ids": lambda count: (
-        f"{wording.counted(count, 'topic id')} without a name, maybe of topics named here"
-    ),
+    "unresolved_topic_ids": lambda count: f"{wording.counted(count, 'topic id')} without a name",
     "unknown_to_filters": _unknown,
 }
 """Lines by the keys of the summary, in their order."""

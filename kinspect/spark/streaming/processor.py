@@ -203,8 +203,11 @@ class ShardBatch:
             last += [(turn, frame, time) for turn, time in report.last]
         shared["last"] = sorted(last, key=lambda packet: packet[:2])[-LAST_TIMES:]
         reached = min((report.latest for report in self._reports if report.packets), default=EARLIEST)
-        shared["clock"] = max(shared["clock"], min(reached, self.until[0]))
-        self.clock = shared["clock"]
+        before = shared["clock"]
+        shared["clock"] = max(before, min(reached, self.until[0]))
+        # Their next packets show whether connections were silent, or the captures' clock was set forward.
+        jumped = shared["clock"] - before >= self._request.caps.idle_timeout_ns
+        self.clock = before if jumped else shared["clock"]
         self.end = end_of_packets(shared["last"], self._request.caps.idle_timeout_ns)
 
     def inspector(self) -> Inspector:

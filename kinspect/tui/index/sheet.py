@@ -70,6 +70,12 @@ class Sheet:
         return self._side
 
     @property
+    def beside(self) -> list[str]:
+        """The columns that are shown next."""
+        following = self._sides[self._side + 1 : self._side + 2]
+        return self._cells.beside(following[0]) if following else []
+
+    @property
     def to_come(self) -> list[str]:
         """The columns that are shown next, and those after them."""
         titles = [title for widths in self._sides[self._side + 1 :] for title in self._cells.beside(widths)]

@@ -48,6 +48,7 @@ class Flow:
     bytes: tuple[int, int] = (1, 1)
     conflicts: tuple[int, int] = (0, 0)
     handshake: None = None
+    stepped_at: None = None
 
 
 def write(first: int, pieces: list[tuple[int, bytes | int]]) -> bytes:
