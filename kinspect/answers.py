@@ -9,22 +9,23 @@ from typing import Any
 from kinspect.analysis.answer import Answer, Row, Told, rows_of
 from kinspect.filters.filter import Filter
 from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.exchange.lines import Line
 from kinspect.kafka.view.view import iso_time
 from kinspect.kafka.wire.names import LearnedNames
 from kinspect.output.answers import document
 from kinspect.output.answers.lacks import Counted as Taken
+from kinspect.sink import Sink
 
 LOST = ("gaps", "kernel_drops", "queue_drops", "late_packets", "caps_hit")
 """Keys of the summary that tell of losses in the middle of a run."""
 
 
-class Counted:
-    """The `Writer` of a run whose lines are counted. `answers`: accumulators by the names of their answers."""
+class Counted(Sink):
+    """Counts the lines of a run. `answers`: accumulators by the names of their answers."""
 
     def __init__(self, answers: Mapping[str, Answer]) -> None:
         self._answers = answers
-        self.lines: frozenset[str] = frozenset().union(*(answer.lines for answer in answers.values()))
-        """Types of the lines that the answers take."""
+        self.lines = frozenset().union(*(answer.lines for answer in answers.values()))
         self._filter: Filter | None = None
 
     def serve(self, chosen: Filter) -> None:
@@ -36,19 +37,24 @@ class Counted:
         chosen.let_pass(serving)
         self._filter = chosen
 
-    def exchange(self, exchange: Exchange) -> None:
+    def take(self, line: Line) -> None:
+        if not isinstance(line, Exchange):
+            told = line.to_dict()
+            for answer in self._answers.values():
+                answer.add_connection(told)
+            return
         chosen = self._filter
         served, passes = ((), None) if chosen is None else (chosen.let, chosen.passes)
         for answer in self._answers.values():
-            if all([exchange.api_key in answer.serving.get(option, ()) for option in served]):
-                answer.take(exchange, passes)
+            if all([line.api_key in answer.serving.get(option, ()) for option in served]):
+                answer.take(line, passes)
 
-    def line(self, line: dict[str, Any]) -> None:
-        for answer in self._answers.values():
-            answer.add_connection(line)
+    def part(self) -> Any:
+        return [answer.to_bytes() for answer in self._answers.values()]
 
-    def flush(self) -> None:
-        """Nothing is buffered."""
+    def merge(self, part: Any) -> None:
+        for answer, own in zip(self._answers.values(), part, strict=True):
+            answer.merge(answer.from_bytes(own))
 
     def objects(
         self,

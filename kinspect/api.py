@@ -103,11 +103,8 @@ def answer(
     counted.serve(run.filter)
     try:
         for line in run.all_lines():
-            if not isinstance(line, Exchange):
-                if run.filter.matches_line(line):
-                    counted.line(line.to_dict())
-            elif run.filter.matches(line):
-                counted.exchange(line)
+            if run.filter.matches(line) if isinstance(line, Exchange) else run.filter.matches_line(line):
+                counted.take(line)
     finally:
         run.packets.close()
     for error in run.packets.status.errors:

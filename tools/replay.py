@@ -19,7 +19,6 @@ from rich.text import Text
 
 from kinspect.answers import Counted
 from kinspect.capture import open_timeline
-from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.model import NS_PER_SECOND, Block
 from kinspect.pipeline import Inspector
 from kinspect.tui.live.pages import LOOK_NS
@@ -82,10 +81,7 @@ def replay(capture: str, paper: Paper, keys: str = "", first: str = "") -> None:
         for block in blocks:
             now = block.times[-1] or 0
             for line in [*inspector.feed(block), *inspector.idle()]:
-                if isinstance(line, Exchange):
-                    view.exchange(line)
-                else:
-                    view.line(line.to_dict())
+                view.take(line)
             view.flush()
         paper.keys = keys
         # Pages look at their rows less often.

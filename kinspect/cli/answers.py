@@ -166,7 +166,7 @@ def _run(
     run.counts_errors = False
     failed = False
     with interrupt:
-        summary = _read(run, answer, timeline, jobs)
+        summary = _read(run, timeline, jobs)
         if not run.nothing_read:
             span = run.tally.first, run.tally.last
             run.note_stop()
@@ -182,13 +182,13 @@ def _run(
     return interrupt.status or status
 
 
-def _read(run: ReadRun, answer: Answer, timeline: Timeline, jobs: int | None) -> dict[str, Any]:
+def _read(run: ReadRun, timeline: Timeline, jobs: int | None) -> dict[str, Any]:
     """Count all exchanges; return the `summary` line's object."""
     count = processes(jobs, timeline)
     if count == 1:
         run.run()
         return run.summary()
-    return read_shared(run, timeline, count, answer)
+    return read_shared(run, timeline, count)
 
 
 def nothing_passed(run: ReadRun) -> str | None:

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 from kinspect.analysis.names import ANSWERS
 from kinspect.cli.options import OTLP
 from kinspect.extras import has
-from kinspect.output import LINE_FORMATS
-from kinspect.tables.names import PARQUET
+from kinspect.formats import FORMATS
 
 
 class Late(NamedTuple):
@@ -27,8 +26,7 @@ LATE = (
     Late(
         lambda values: True,
         (
-            *(f"kinspect.output.{name}" for name in ("console", "table", "detail")),
-            *(module for module, _ in LINE_FORMATS.values()),
+            *(each.module for each in FORMATS.values() if each.module is not None and each.extra is None),
             *(f"kinspect.tls.{name}" for name in ("decryptor", "protection", "keys")),
             "kinspect.protocol.interpreter",
             *(f"kinspect.tui.live.{name}" for name in ("screen", "view")),
@@ -46,7 +44,11 @@ LATE = (
         ("prometheus_client.core", "kinspect.cli.exposition", "kinspect.cli.metricserver"),
         "metrics",
     ),
-    Late(lambda values: values["format_name"] == PARQUET, ("kinspect.cli.tablefiles",), "parquet"),
+    *(
+        Late(lambda values, name=name: values["format_name"] == name, (each.module,), each.extra)  # type: ignore[misc]
+        for name, each in FORMATS.items()
+        if each.module is not None and each.extra is not None
+    ),
     Late(
         lambda values: values[OTLP] is not None,
         # The last three with the first batch.

@@ -48,7 +48,6 @@ from kinspect.cli.liveview import (
     status_of,
 )
 from kinspect.cli.options import (
-    CONNECTION,
     FILTER_OPTIONS,
     INPUT,
     LIMITS,
@@ -56,7 +55,6 @@ from kinspect.cli.options import (
     OUTPUT_FILE,
     SHOWN,
     SINKS,
-    STATS,
     Sectioned,
     emit_option,
     format_option,
@@ -70,15 +68,15 @@ from kinspect.cli.rules import Rule, check
 from kinspect.cli.run import RUN_FACTS, RUN_RULES, ReadRun, open_run, run_options
 from kinspect.cli.sdnotify import Notifier
 from kinspect.cli.service import Hangup, Service
-from kinspect.cli.sink import TellingSink
 from kinspect.cli.stats import STATS_INTERVAL, STATS_RULES, stats_interval
 from kinspect.cli.types import COUNT, DURATION, SIZE, Number, Size
 from kinspect.extras import need
+from kinspect.formats import FORMATS
 from kinspect.model import Block
-from kinspect.output import FORMATS, JSONL, TABLE
+from kinspect.output import JSONL, TABLE
 from kinspect.output.answers import JSON
 from kinspect.output.summary import COUNTED, DROPS
-from kinspect.tables.names import PARQUET
+from kinspect.sink import STATS
 
 if TYPE_CHECKING:
     from kinspect.tui.live.view import LiveView
@@ -149,7 +147,7 @@ OUTPUT = (
     *PLACING,
     *ROTATION,
     format_option(
-        [VIEW, *FORMATS, PARQUET, *ALONE],
+        [VIEW, *FORMATS, *ALONE],
         f"{VIEW} on a terminal ({TABLE} where TERM=dumb), else {JSONL}; {VIEW}: the whole terminal, drawn anew as it"
         f" goes on; of answers {TABLE} on a terminal, else {JSON}, an object a line",
     ),
@@ -222,20 +220,15 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
     view = open_view(requested, capture)
     if view is not None:
         requested.values["progress"] = False
-    # Pages count connections too.
-    taken = frozenset({CONNECTION}) if view is not None else frozenset()
     run = open_run(
         requested,
         capture,
         interrupt,
-        writer=counted or view,
-        taken=taken,
+        shown=counted or view,
         origin=capture.origin,
         beside=[metrics] if metrics is not None else [],
+        own=lambda: own_metrics(decoding(run), health(capture, run)),
     )
-    for sink in run.sinks:
-        if isinstance(sink, TellingSink):
-            sink.watch(lambda: own_metrics(decoding(run), health(capture, run)))
     if counted is not None:
         note_counted(run)
     run.tally.interface = come_from(capture, values)

@@ -15,11 +15,9 @@ import click
 from kinspect.analysis.metrics import LABELS, KafkaMetrics, Metric, Series, exposed
 from kinspect.capture.live import Live
 from kinspect.cli.health import Health, health
-from kinspect.cli.options import CONNECTION, EXCHANGE, GAP
 from kinspect.cli.ownmetrics import decoding, own_metrics
 from kinspect.cli.rules import Rule
 from kinspect.cli.run import ReadRun
-from kinspect.cli.sink import Closed, Input
 from kinspect.cli.types import COUNT
 from kinspect.errors import KinspectError
 from kinspect.extras import need
@@ -27,6 +25,7 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine, Line
 from kinspect.kafka.wire.ends import endpoint
 from kinspect.model import NS_PER_SECOND
+from kinspect.sink import KINDS, Sink
 
 LOOPBACK, PORT = "127.0.0.1", 9464
 LATE_NS = 10 * NS_PER_SECOND
@@ -107,12 +106,13 @@ def open_metrics(values: dict[str, Any]) -> LiveMetrics | None:
     return LiveMetrics(counters, listener)
 
 
-class LiveMetrics:
-    """Metrics of a live run, a sink of its lines. The decoding thread counts; between two blocks it gives a copy of
+class LiveMetrics(Sink):
+    """Counts the lines of a live run. The decoding thread counts; between two blocks it gives a copy of
     what it has, if the thread that serves asks for one. So nobody sees half of a block, and counting waits for
     nobody."""
 
-    lines = frozenset({EXCHANGE, CONNECTION, GAP})
+    lines = frozenset(KINDS.values())
+    whole = True
 
     def __init__(self, metrics: KafkaMetrics, listener: socket.socket) -> None:
         self._metrics = metrics
@@ -145,13 +145,6 @@ class LiveMetrics:
         """Make a copy of what was counted, if one is wanted: a block has been counted whole."""
         if self._wanted and self._run is not None:
             self._count(self._run)
-
-    def close(self, read: Input) -> Closed:
-        """Nothing is taken any more."""
-        return Closed([])
-
-    def discard(self) -> None:
-        """Nothing is kept."""
 
     def _count(self, run: ReadRun) -> None:
         # In one assignment: the other thread sees both of the same moment.

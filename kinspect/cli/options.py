@@ -15,25 +15,23 @@ from kinspect.cli.types import COUNT, DURATION, PORT, SIZE, Count, Duration, Num
 from kinspect.errors import KinspectError
 from kinspect.filters.filter import Filter
 from kinspect.filters.table import FILTERS, Row, option_of
+from kinspect.formats import FORMATS, TEXTS, those_with
 from kinspect.kafka.view.forms import BODY_FORMS, JSON, TEXT
 from kinspect.kafka.view.recordview import PAYLOADS
 from kinspect.kafka.view.view import INT64_FORMS, View
 from kinspect.model import Caps
-from kinspect.output import DETAIL, ECS, FORMATS, JSONL, NONE, REQUEST_LOG, SEMCONV, TABLE, Style
+from kinspect.output import JSONL, NONE, SEMCONV, TABLE, Style
 from kinspect.output.escape import escape
 from kinspect.output.fit import LEAST_LINE
 from kinspect.output.ordered import ORDERS
-from kinspect.tables.names import DEFAULT_TABLES, PARQUET, RECORDS, TABLES
+from kinspect.sink import CONNECTION, EXCHANGE, GAP, STATS, SUMMARY
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 Option = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 AUTO = "auto"
-EXCHANGE, CONNECTION, GAP, SUMMARY = "exchange", "connection", "gap", "summary"
 LINE_TYPES = (EXCHANGE, CONNECTION, GAP, SUMMARY)
-STATS = "stats"
-"""A type of lines that `live` alone has."""
 
 OTLP = "otlp"
 """The option that names a collector."""
@@ -45,6 +43,9 @@ SAMPLE = 0.01
 
 KEYS_FROM_BODIES = frozenset({"api_candidates", "broker", "broker.node_id"})
 """Fields outside of bodies that need bodies: the APIs an orphan may belong to, and the node at an address."""
+
+AS_TEXTS = [name for name, each in FORMATS.items() if each.bodies == TEXTS]
+"""Formats that have bodies as texts, or not at all."""
 
 
 def _filter_option(name: str, row: Row) -> Option:
@@ -68,8 +69,7 @@ def format_option(formats: Sequence[str], auto: str) -> Option:
         "format_name",
         type=click.Choice([AUTO, *formats]),
         default=AUTO,
-        help=f"auto: {auto}; {DETAIL}: every field, as a tree; {ECS}: keys of the Elastic Common Schema;"
-        f" {REQUEST_LOG}: as brokers log requests; {NONE}: the closing summary alone, which then tells no problems.",
+        help=f"auto: {auto}; {'; '.join(f'{name}: {each.help}' for name, each in FORMATS.items() if each.help)}.",
     )
 
 
@@ -97,7 +97,7 @@ def emit_option(types: Sequence[str]) -> Option:
         multiple=True,
         metavar="TYPES",
         shell_complete=one_of(*types),
-        help=f"Line types of {JSONL} and {ECS}: {', '.join(types)}.  [default: {EXCHANGE}]",
+        help=f"Line types of {' and '.join(those_with('emit'))}: {', '.join(types)}.  [default: {EXCHANGE}]",
     )
 
 
@@ -106,23 +106,25 @@ SHOWN = (
         "--fields",
         multiple=True,
         metavar="PATHS",
-        help="Only these keys of exchange lines (jsonl): a,b.c. A key of records implies --records.",
+        help=f"Only these keys of exchange lines ({', '.join(those_with('fields'))}): a,b.c. A key of records implies"
+        " --records.",
     ),
     click.option(
         "--body",
         type=click.Choice(BODY_FORMS),
-        help=f"Bodies: as objects; as one text, which is JSON; or not at all.  [default: {JSON}; {ECS}: none]",
+        help="Bodies: as objects; as one text, which is JSON; or not at all.  [default:"
+        f" {'; '.join([JSON, *(f'{name}: none' for name in AS_TEXTS)])}]",
     ),
     click.option(
         "--no-nulls",
         is_flag=True,
-        help="Leave out null keys and empty lists (jsonl), but for those of bodies.",
+        help=f"Leave out null keys and empty lists ({', '.join(those_with('no_nulls'))}), but for those of bodies.",
     ),
     click.option(
         "--max-line",
         type=Size(least=LEAST_LINE),
-        help=f"Cut lines of {JSONL} and {ECS} that have more bytes: bodies go first, then the ends of lists, then those"
-        f" of texts; at least {LEAST_LINE}.",
+        help=f"Cut lines of {' and '.join(those_with('max_line'))} that have more bytes: bodies go first, then the ends"
+        f" of lists, then those of texts; at least {LEAST_LINE}.",
     ),
     click.option("--records", is_flag=True, help="Decode records."),
     payload_option("Show records' keys and values; none: their sizes only."),
@@ -130,8 +132,8 @@ SHOWN = (
     click.option(
         "--no-users",
         is_flag=True,
-        help=f"Leave out who logged in with SASL ({JSONL}, {ECS}, {REQUEST_LOG}, {PARQUET}, --otlp). Bodies keep the"
-        " names in them.",
+        help=f"Leave out who logged in with SASL ({', '.join(those_with('no_users'))}, --otlp). Bodies keep the names"
+        " in them.",
     ),
     click.option(
         "--int64",
@@ -149,22 +151,24 @@ SHOWN = (
 
 
 SENT = f"{NONE} with --{OTLP}"
-FOR_LINES = {
-    "emit": (JSONL, ECS),
-    "fields": (JSONL,),
-    "body": (JSONL, ECS),
-    "no_nulls": (JSONL,),
-    "max_line": (JSONL, ECS),
-    "no_users": (JSONL, ECS, REQUEST_LOG, PARQUET, SENT),
-}
-"""Options that only lines for programs have, and which of them."""
 LINES_ALONE = {"emit": (), "fields": (), "body": None, "no_nulls": False, "max_line": None, "no_users": False}
-"""The defaults of these options, for what prints no lines."""
+"""Options that only lines for programs have, with their defaults, for what prints no lines."""
+FOR_LINES = {
+    option: [*those_with(option), *([SENT] if option == "no_users" else [])] for option in LINES_ALONE
+}
+"""Which lines have them."""
 IN_BODIES = {"records": False, "payload": "none", "int64": "number"}
 """Options on what bodies show, with their defaults."""
-IN_ECS, IN_LOG, IN_TABLES = (f"format={name}" for name in (ECS, REQUEST_LOG, PARQUET))
 SHOWN_RULES = (
-    Rule(f"body={JSON}", f"{{}} is for --format {JSONL}: a body in {ECS} is text, or there is none", IN_ECS),
+    *(
+        Rule(
+            f"body={JSON}",
+            f"{{}} is for --format {' or '.join(name for name in those_with('body') if name not in AS_TEXTS)}: a body"
+            f" in {texts} is text, or there is none",
+            f"format={texts}",
+        )
+        for texts in AS_TEXTS
+    ),
     *(
         Rule(
             name,
@@ -173,20 +177,33 @@ SHOWN_RULES = (
         )
         for name, has in FOR_LINES.items()
     ),
-    Rule(
-        ("payload", "int64"),
-        f"{{}} is not for --format {ECS}, which has bodies only with --body {TEXT}",
-        IN_ECS,
-        unless=f"body={TEXT}",
+    *(
+        Rule(
+            ("payload", "int64"),
+            f"{{}} is not for --format {texts}, which has bodies only with --body {TEXT}",
+            f"format={texts}",
+            unless=f"body={TEXT}",
+        )
+        for texts in AS_TEXTS
     ),
-    Rule((*IN_BODIES,), "{} is not for --format {format}, which has bodies as brokers log them", IN_LOG),
+    *(
+        Rule(
+            (*IN_BODIES,),
+            f"{{}} is not for --format {{format}}, which has bodies {each.bodies}",
+            f"format={name}",
+        )
+        for name, each in FORMATS.items()
+        if each.bodies not in ("", TEXTS)
+    ),
 )
+OWN: list[Any] = [
+    click.option(f"--{own.name}", metavar="NAMES", help=own.help)
+    for each in FORMATS.values()
+    for own in each.own
+]
+"""Options that one format has."""
 SINKS = (
-    click.option(
-        "--tables",
-        metavar="NAMES",
-        help=f"Which tables of {PARQUET}: {', '.join(TABLES)}.  [default: all, {RECORDS} only with --records]",
-    ),
+    *OWN,
     click.option(
         f"--{OTLP}",
         metavar="URL",
@@ -220,10 +237,16 @@ SORT = (
     ),
 )
 LINES_RULES = (
-    Rule("tables", f"{{}} is for --format {PARQUET}", unless=IN_TABLES),
-    Rule(IN_TABLES, "{} writes tables: say where with -o DIR", unless="path"),
-    Rule("output_mode", "{} is not for --format {format}: only the owner may read tables", IN_TABLES),
-    Rule("sort", "{} is not for --format {format}: the column completion sorts rows", IN_TABLES),
+    *(
+        Rule(own.name, f"{{}} is for --format {name}", unless=f"format={name}")
+        for name, each in FORMATS.items()
+        for own in each.own
+    ),
+    *(
+        Rule(refused.options, refused.text, f"format={name}", refused.unless)
+        for name, each in FORMATS.items()
+        for refused in each.refused
+    ),
     Rule("fields", f"{{}} is for {EXCHANGE} lines, and --emit leaves them out", unless=f"types={EXCHANGE}"),
     Rule("sort", "{} needs --limit N: only the N first exchanges are kept", unless="limit"),
     Rule("sort", f"{{}} keeps {SORTED_MOST:,} exchanges at most: give a smaller --limit", unless="sortable"),
@@ -232,7 +255,7 @@ LINES_RULES = (
 
 OUTPUT = (
     *OUTPUT_FILE,
-    format_option([*FORMATS, PARQUET], f"{TABLE} on a terminal, else {JSONL}"),
+    format_option([*FORMATS], f"{TABLE} on a terminal, else {JSONL}"),
     emit_option(LINE_TYPES),
     *SHOWN,
     *SINKS,
@@ -399,22 +422,23 @@ def make_view(values: dict[str, Any]) -> View:
     )
 
 
-def needs_heads_only(view: View, chosen: Filter, format_name: str) -> bool:
-    """True if neither the lines nor the filter look at a body, but for its error codes."""
-    if format_name == NONE:
+def needs_heads_only(view: View, chosen: Filter, silent: bool) -> bool:
+    """True if neither the lines nor the filter look at a body, but for its error codes. `silent`: there are no
+    lines."""
+    if silent:
         return not chosen.needs_body
     return not (
         chosen.needs_body
-        or needs_waits(view, chosen, format_name)
+        or needs_waits(view, chosen, silent)
         or view.request_fields != frozenset()
         or view.response_fields != frozenset()
         or not KEYS_FROM_BODIES.isdisjoint(view.fields or ())
     )
 
 
-def needs_waits(view: View, chosen: Filter, format_name: str) -> bool:
+def needs_waits(view: View, chosen: Filter, silent: bool) -> bool:
     """True if the lines or the filter look at the causes of waits."""
-    return chosen.needs_wait or (format_name != NONE and (view.fields is None or "wait" in view.fields))
+    return chosen.needs_wait or (not silent and (view.fields is None or "wait" in view.fields))
 
 
 def make_style(values: dict[str, Any]) -> Style:
@@ -428,14 +452,15 @@ def line_types(values: dict[str, Any]) -> frozenset[str]:
     return split("--emit", values["emit"], known) or frozenset({EXCHANGE})
 
 
-def make_tables(values: dict[str, Any]) -> tuple[str, ...]:
-    """The tables that are written, if any. Raises click.UsageError."""
-    if values["format_name"] != PARQUET:
-        return ()
-    if values["tables"] is None:
-        return (*DEFAULT_TABLES, RECORDS) if values["records"] else DEFAULT_TABLES
-    asked = split("--tables", [values["tables"]], TABLES)
-    return tuple(name for name in TABLES if name in asked)
+def make_own(values: dict[str, Any], format_name: str) -> dict[str, frozenset[str] | None]:
+    """The values of the options that the format alone has. Raises click.UsageError."""
+    if format_name not in FORMATS:
+        return {}
+    given = {own: values.get(own.name) for own in FORMATS[format_name].own}
+    return {
+        own.name: None if value is None else split(f"--{own.name}", [value], own.words)
+        for own, value in given.items()
+    }
 
 
 def split(option: str, values: Iterable[str], known: Collection[str] = ()) -> frozenset[str]:

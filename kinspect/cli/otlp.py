@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 import click
 
-from kinspect.cli.options import DEFAULT_SIGNALS, EXCHANGE, OTLP, SAMPLE, SIGNALS, SPANS, split
+from kinspect.cli.options import DEFAULT_SIGNALS, OTLP, SAMPLE, SIGNALS, SPANS, split
 from kinspect.cli.rules import Facts, Rule
 from kinspect.output import SEMCONV
+from kinspect.sink import EXCHANGE
 
 OTLP_RULES = (
     Rule(("otlp_signals", "otlp_sample", "semconv"), f"{{}} is for --{OTLP}", unless=OTLP),

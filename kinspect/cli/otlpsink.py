@@ -1,4 +1,4 @@
-"""The `Sink` of `--otlp`: lines as logs, metrics and spans, delivered while the run goes on."""
+"""`--otlp`: lines as logs, metrics and spans, delivered while the run goes on."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from typing import Any
 from kinspect import __version__
 from kinspect.analysis.metrics import Metric, Series
 from kinspect.cli import FAILED, complain
-from kinspect.cli.options import CONNECTION, GAP, LOGS, METRICS, SPANS
+from kinspect.cli.options import LOGS, METRICS, SPANS
 from kinspect.cli.otlp import Otlp
 from kinspect.cli.otlpmetrics import OtlpMetrics
-from kinspect.cli.sink import Closed, Input
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine, Line
 from kinspect.kafka.view.view import View
@@ -26,17 +25,27 @@ from kinspect.output.otlp import (
     share,
 )
 from kinspect.output.semconv import FIELDS, Names, characters
+from kinspect.sink import CONNECTION, GAP, Closed, Input, Sink
 
 METRICS_SECONDS = 10.0
 """How often metrics are sent."""
 _CALLED = {LOGS: "log records", SPANS: "spans", METRICS: "states of metrics"}
 
 
-class OtlpSink:
+class OtlpSink(Sink):
     """Sends what `asked` names. `waits`: a run that is faster than the collector waits for it; else what is too much is
-    lost, and counted. `silent`: nothing is told before the end."""
+    lost, and counted. `silent`: nothing is told before the end. `own`: gives the metrics of kinspect itself, in the
+    thread that decodes."""
 
-    def __init__(self, asked: Otlp, waits: bool, silent: bool) -> None:
+    whole = True
+
+    def __init__(
+        self,
+        asked: Otlp,
+        waits: bool,
+        silent: bool,
+        own: Callable[[], Iterable[tuple[Metric, Series]]] = tuple,
+    ) -> None:
         self._asked = asked
         self._silent = silent
         self._view = View(fields=FIELDS)
@@ -57,6 +66,7 @@ class OtlpSink:
             # A state is put only if none is on its way, so that nobody waits.
             self._states = Delivery(lambda states: send(states[0]), True, self._failed, 2, 1)
         self._metrics = OtlpMetrics(self._telemetry)
+        self._metrics.own = own
         self._due = time.monotonic() + METRICS_SECONDS
         self._closed = False
         self._left_out = 0
@@ -100,9 +110,6 @@ class OtlpSink:
             self._logs.put(
                 self._telemetry.log(line, attributes, epoch(line["timestamp"])), characters(attributes)
             )
-
-    def watch(self, own: Callable[[], Iterable[tuple[Metric, Series]]]) -> None:
-        self._metrics.own = own
 
     def flush(self) -> None:
         """Send metrics if it is time. Other batches go by themselves. Tell once what went wrong."""

@@ -66,6 +66,8 @@ class Descriptor(BufferedIOBase):
         # Together, so that another thread sees both of the same moment.
         self._blocked: tuple[int, int | None] = (0, None)
         self._waiting: Waiting | None = None
+        self.cuts = True
+        """Lines are written: a file ends with a whole one."""
 
     @property
     def blocked_ns(self) -> int:
@@ -91,7 +93,7 @@ class Descriptor(BufferedIOBase):
         return True
 
     def write(self, data: Any, /) -> int:
-        """Write all of the bytes. Raises OSError; a file then ends with the last whole line that had room."""
+        """Write all of the bytes. Raises OSError; a file of lines then ends with the last whole one that had room."""
         left = memoryview(data)
         before, began = self._blocked[0], time.monotonic_ns()
         self._blocked = before, began
@@ -100,7 +102,8 @@ class Descriptor(BufferedIOBase):
             while done < len(left):
                 done += self._some(left[done:])
         except OSError:
-            self._cut(bytes(left[:done]))
+            if self.cuts:
+                self._cut(bytes(left[:done]))
             raise
         finally:
             self._blocked = before + time.monotonic_ns() - began, None

@@ -11,7 +11,7 @@ from kinspect.cli.options import usage
 from kinspect.cli.outfile import Output, Placing, check_overwrite, open_output
 from kinspect.cli.rules import Rule
 from kinspect.cli.types import MODE
-from kinspect.output import LINE_FORMATS
+from kinspect.formats import BYTES, LINES, Format, those_that_write
 
 PLACING = (
     click.option(
@@ -27,6 +27,7 @@ PLACING = (
 ROTATES, ROTATED = ("output_rotate_size", "output_rotate_time"), ("output_rotate_keep", "output_compress")
 GOES_ON = ("append", *ROTATES, *ROTATED)
 """Options of files that go on."""
+LINE_FORMATS = those_that_write(LINES)
 *_SOME, _LAST = LINE_FORMATS
 PLACING_RULES = (
     Rule((*GOES_ON, "output_mode"), "{} is for -o FILE", unless="path"),
@@ -54,8 +55,15 @@ def check_kept(values: dict[str, Any], path: str | None, format_name: str, input
         usage(lambda: check_overwrite(path, values["force"] or values.get("append", False), inputs, appends))
 
 
-def open_placed(values: dict[str, Any], path: str | None) -> Output:
-    """The stream to write to, where the options say; raises click.UsageError if it cannot be opened."""
+def open_placed(values: dict[str, Any], path: str | None, written: Format | None) -> Output:
+    """The stream to write to, where the options say; raises click.UsageError if it cannot be opened. `written`: the
+    format of what is written there."""
+    stream = _opened(values, path)
+    stream.file.cuts = written is None or written.writes != BYTES
+    return stream
+
+
+def _opened(values: dict[str, Any], path: str | None) -> Output:
     placing = Placing(values["force"], values.get("append", False), values.get("output_mode"))
     rotation = rotation_of(values)
     if path is not None and rotation.limited:

@@ -24,8 +24,6 @@ from kinspect.cli.options import (
 from kinspect.cli.placing import PLACING
 from kinspect.cli.rules import check
 from kinspect.cli.run import RUN_FACTS, RUN_RULES, ReadRun, RunOptions, open_run, run_options
-from kinspect.output import LINE_FORMATS, NONE, TABLE
-from kinspect.tables.names import PARQUET
 
 
 @click.command(cls=Sectioned)
@@ -60,15 +58,10 @@ def read(captures: tuple[str, ...], jobs: int | None, **values: Any) -> int:
 
 def process_count(asked: int | None, options: RunOptions, timeline: Timeline) -> int:
     """Number of processes to read with, given the requested number. It is 1 if lines depend on earlier ones: with a
-    limit on those in the order of completion, and in formats for people, which have numbers and days; sorted rows of a
-    table have no days yet. Only one process sends (`--otlp`)."""
-    formats = (*LINE_FORMATS, NONE, TABLE) if options.sort else (*LINE_FORMATS, NONE, PARQUET)
-    if (
-        asked == 1
-        or options.stops_at is not None
-        or options.otlp is not None
-        or options.format_name not in formats
-    ):
+    limit on those in the order of completion, and in some formats. Only one process sends (`--otlp`)."""
+    made = options.format
+    shared = made is not None and (made.sorted_jobs if options.sort else made.jobs)
+    if asked == 1 or options.stops_at is not None or options.otlp is not None or not shared:
         return 1
     from kinspect.jobs import processes
 
@@ -82,4 +75,4 @@ def _read(run: ReadRun, timeline: Timeline, count: int) -> dict[str, Any] | None
         return None
     from kinspect.cli.jobs import read_shared
 
-    return read_shared(run, timeline, count, run.sorted)
+    return read_shared(run, timeline, count)

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import click
 
@@ -16,19 +16,14 @@ from kinspect.capture.timeline import Packets
 from kinspect.cli import complain, outfile, progress, topicnames
 from kinspect.cli.interrupt import Interrupt, LateError
 from kinspect.cli.options import (
-    CONNECTION,
-    EXCHANGE,
-    GAP,
     LINE_FACTS,
     LINES_RULES,
     SHOWN_RULES,
-    STATS,
-    SUMMARY,
     line_types,
     make_caps,
     make_filter,
+    make_own,
     make_style,
-    make_tables,
     make_view,
     needs_heads_only,
     needs_waits,
@@ -38,21 +33,24 @@ from kinspect.cli.otlp import OTLP_FACTS, OTLP_RULES, Otlp, make_otlp
 from kinspect.cli.placing import PLACING_RULES, check_kept, open_placed
 from kinspect.cli.progress import Progress
 from kinspect.cli.rules import Asked, Facts
-from kinspect.cli.sink import Closed, Input, Sink, TellingSink
 from kinspect.extras import need
 from kinspect.filters.filter import Filter
+from kinspect.formats import FOLDER, FORMATS, Format, open_sink
 from kinspect.kafka.exchange.exchange import Exchange
-from kinspect.kafka.exchange.lines import ConnectionLine, Line
+from kinspect.kafka.exchange.lines import Line
 from kinspect.kafka.view.view import View
 from kinspect.model import NOWHERE, Block, Origin
-from kinspect.output import NONE, PieceWriter, Writer, has_line, open_writer
+from kinspect.output import Opening
 from kinspect.output.escape import escape, printable
-from kinspect.output.ordered import BYTES_HIT, Ordered
+from kinspect.output.ordered import Ordered
 from kinspect.output.summary import summary_text
 from kinspect.output.tally import LOOKED_AT, PASSED, SHOWN, Tally
-from kinspect.pipeline import EXCHANGES_ONLY, Inspector, relax_collector
+from kinspect.pipeline import Inspector, relax_collector
 from kinspect.run import Run, Through
-from kinspect.tables.names import PARQUET
+from kinspect.sink import EXCHANGE, KINDS, STATS, SUMMARY, Closed, Input, PieceSink, Sink
+
+if TYPE_CHECKING:
+    from kinspect.analysis.metrics import Metric, Series
 
 SUMS = frozenset({SUMMARY, STATS})
 """Types of lines that tell of exchanges whether or not they have lines."""
@@ -71,8 +69,18 @@ class RunOptions(NamedTuple):
     view: View
     names: dict[str, str] | None
     keylog: KeyLogFile | None
-    tables: tuple[str, ...] = ()
+    own: dict[str, frozenset[str] | None] = {}  # noqa: RUF012  # read only
     otlp: Otlp | None = None
+
+    @property
+    def format(self) -> Format | None:
+        """The format; None for one that a command alone has."""
+        return FORMATS.get(self.format_name)
+
+    @property
+    def silent(self) -> bool:
+        """Nothing is written of exchanges."""
+        return self.format is not None and self.format.module is None
 
     @property
     def sort(self) -> str | None:
@@ -92,9 +100,9 @@ def run_options(values: dict[str, Any], inputs: Sequence[str] = (), facts: Facts
     path, format_name, named = asked["path"], asked["format"], asked["topic_names"]
     read = [*inputs, *(values[option] for option in ("keylog", "topic_names") if values[option])]
     check_kept(values, path, format_name, read)
-    tables = make_tables(values)
-    if tables:
-        usage(lambda: need("parquet", f"--format {PARQUET}"))
+    own = make_own(values, format_name)
+    if format_name in FORMATS and (extra := FORMATS[format_name].extra):
+        usage(lambda: need(extra, f"--format {format_name}"))
     emit = line_types(values)
     otlp = make_otlp(values, emit)
     if otlp is not None:
@@ -108,7 +116,7 @@ def run_options(values: dict[str, Any], inputs: Sequence[str] = (), facts: Facts
         make_view(values),
         None if named is None else usage(lambda: topicnames.load_topic_names(named)),
         usage(lambda: KeyLogFile(values["keylog"])) if values["keylog"] is not None else None,
-        tables,
+        own,
         otlp,
     )
 
@@ -117,63 +125,74 @@ def open_run(
     options: RunOptions,
     packets: Packets,
     interrupt: Interrupt,
-    writer: Writer | None = None,
-    taken: frozenset[str] = frozenset(),
+    shown: Sink | None = None,
     origin: Origin = NOWHERE,
     beside: Sequence[Sink] = (),
+    own: Callable[[], Iterable[tuple[Metric, Series]]] = tuple,
 ) -> ReadRun:
-    """Open the output and make the run. `writer`: used in place of the format's; `taken`: types of lines that it takes
-    beside those asked for; `origin`: where the packets come from; `beside`: sinks that look at all of the exchanges,
-    whatever is written of them."""
-    values = options.values
-    sinks = _open_sinks(
-        options, packets.status.bytes_total is None, waits=origin == NOWHERE, silent=writer is not None
+    """Open the output and make the run. `shown`: used in place of the format's sink; `origin`: where the packets come
+    from; `beside`: other sinks; `own`: gives the metrics of kinspect itself."""
+    values, made = options.values, options.format
+    stream = open_placed(
+        values, os.devnull if made is not None and made.writes == FOLDER else options.path, made
     )
-    sinks += beside
+    sinks = [*beside]
+    if options.otlp is not None:
+        from kinspect.cli.otlpsink import OtlpSink
+
+        sinks.append(OtlpSink(options.otlp, origin == NOWHERE, shown is not None, own))
+    if shown is not None:
+        sinks.append(shown)
+    elif not options.silent:
+        sinks.append(usage(lambda: _format_sink(options, stream, packets.status.bytes_total is None)))
+    for sink in sinks:
+        # However the command ends; nothing is left to do once the run is closed.
+        click.get_current_context().call_on_close(sink.discard)
     gc.freeze()
     relax_collector()
-    path, shown = (os.devnull, NONE) if options.tables else (options.path, options.format_name)
-    stream = open_placed(values, path)
-    run = ReadRun(
+    return ReadRun(
         packets,
-        make_inspector(
-            options, packets, taken.union(*(sink.lines for sink in sinks)), bool(beside), origin=origin
-        ),
+        make_inspector(options, packets, sinks, origin=origin),
         options,
         interrupt,
         stream,
-        writer or open_writer(shown, stream, options.view, make_style(values)),
-        progress.of_reading(packets) if _shows_progress(options, packets, writer) else None,
-        taken | options.emit,
         sinks,
+        progress.of_reading(packets) if _shows_progress(options, packets, shown) else None,
         filter=options.filter,
         keylog=options.keylog,
     )
-    if options.sort is not None:
-        writer = cast(PieceWriter, run.writer)
-        run.sorted = run.writer = Ordered(writer, options.sort, values["limit"])
-    return run
 
 
-def make_inspector(
-    options: RunOptions,
-    packets: Packets,
-    taken: frozenset[str] = frozenset(),
-    whole: bool = False,
-    **more: Any,
-) -> Inspector:
-    """The inspector that the options ask for. `taken`: types of lines that it gives too; `whole`: somebody looks at all
-    of the exchanges, whatever is written of them."""
-    whole = whole or options.otlp is not None
+def _format_sink(options: RunOptions, stream: outfile.Output, rolls: bool) -> Sink:
+    """The sink of the format, with `--sort` behind one that keeps the first exchanges."""
+    values = options.values
+    opening = Opening(
+        stream,
+        options.view,
+        make_style(values),
+        options.emit.intersection(KINDS.values()),
+        options.own,
+        options.path,
+        values["force"],
+        rolls,
+    )
+    sink = open_sink(options.format_name, opening)
+    # A format without pieces refuses --sort.
+    return sink if options.sort is None else Ordered(cast(PieceSink, sink), options.sort, values["limit"])
+
+
+def make_inspector(options: RunOptions, packets: Packets, sinks: Sequence[Sink], **more: Any) -> Inspector:
+    """The inspector that the options and the sinks ask for."""
+    whole = any(sink.whole for sink in sinks)
     # The summary covers exchanges whether or not they have lines.
     covered = {EXCHANGE} if options.emit & SUMS else set()
     return Inspector(
         caps=make_caps(options.values),
         names=options.names,
         kafka_ports=frozenset(options.values["decode_as"]),
-        heads_only=not whole and needs_heads_only(options.view, options.filter, options.format_name),
-        waits=whole or needs_waits(options.view, options.filter, options.format_name),
-        emit=options.emit | taken | covered,
+        heads_only=not whole and needs_heads_only(options.view, options.filter, options.silent),
+        waits=whole or needs_waits(options.view, options.filter, options.silent),
+        emit=options.emit.union(covered, *(sink.lines for sink in sinks)),
         files=[printable(name) for name in packets.files],
         **more,
     )
@@ -188,22 +207,21 @@ def _nothing() -> None: ...
 
 @dataclass(slots=True, eq=False, repr=False)
 class ReadRun(Run):
-    """Reads packets and writes the exchanges (and other lines) that pass the filter. `between`: called behind each
-    block, when its lines are written."""
+    """Reads packets and gives the lines that pass the filter to its sinks. `between`: called behind each block, when
+    its lines are written; `takes`: what takes a line, by its class; `asked`:
+    the classes of those that are asked for."""
 
     options: RunOptions
     interrupt: Interrupt
     stream: outfile.Output
-    writer: Writer
+    sinks: list[Sink]
     progress: Progress | None = None
-    written: frozenset[str] = EXCHANGES_ONLY
-    sinks: list[Sink] = field(default_factory=list)
     between: Callable[[], None] = field(init=False, default=_nothing)
-    sorted: Ordered | None = field(init=False, default=None)
+    takes: dict[type[Line], list[Callable[[Line], bool | None]]] = field(init=False)
+    asked: frozenset[type[Line]] = field(init=False)
     tally: Tally = field(init=False)
     counts_errors: bool = field(init=False)
     filtered: bool = field(init=False)
-    writes_exchanges: bool = field(init=False)
     lines: int = field(init=False, default=0)
     keylog_begun: bool = field(init=False, default=False)
     begun: bool = field(init=False, default=False)
@@ -212,7 +230,8 @@ class ReadRun(Run):
     def __post_init__(self) -> None:
         chosen, partial = self.filter, self.options.view.fields is not None
         self.filtered = chosen.active
-        self.writes_exchanges = EXCHANGE in self.options.emit
+        self.asked = frozenset({line for line, kind in KINDS.items() if kind in self.options.emit})
+        self.give_to(self.sinks)
         # Error codes in bodies that are not decoded are needed only for the summary.
         self.counts_errors = not partial or bool(self.options.emit & SUMS)
         self.tally = Tally(
@@ -222,8 +241,16 @@ class ReadRun(Run):
             options=chosen.options,
             seen=chosen.seen,
             utc=self.options.values["utc"],
-            unchecked=self.options.format_name == NONE or (partial and self.counts_errors),
+            unchecked=self.options.silent or (partial and self.counts_errors),
+            lacks=self.options.format.lacks if self.options.format is not None else "",
         )
+
+    def give_to(self, sinks: Iterable[Sink]) -> None:
+        """Let these sinks take the lines."""
+        self.sinks = [*sinks]
+        self.takes = {
+            line: [sink.take for sink in self.sinks if kind in sink.lines] for line, kind in KINDS.items()
+        }
 
     def run(self, through: Through[Block] = iter) -> None:
         """Show the lines of all packets, to their end, to the limit, or until there is no more time."""
@@ -288,21 +315,19 @@ class ReadRun(Run):
         if other processes made it. Raises the first error of a sink, once all are closed."""
         if found is None:
             found = self.summary()
-        if self.sorted is not None and self.sorted.missing:
-            found["caps_hit"] = dict(sorted({**found["caps_hit"], BYTES_HIT: self.sorted.missing}.items()))
+        if hit := {limit: count for sink in self.sinks for limit, count in sink.caps_hit.items()}:
+            found["caps_hit"] = dict(sorted({**found["caps_hit"], **hit}.items()))
         self.note_stop()
         summary = self.tally.completed(found)
         # A file of an earlier run stays as it is if there is nothing to put in its place.
         shows = SUMMARY in self.options.emit and (self.begun or self.options.path is None)
         if shows:
-            self.tell_sinks(summary)
+            self.tell(summary)
         try:
             with self.interrupt.breakable():
-                if self.sorted is not None and self.begun:
-                    self.sorted.show()
-                if shows:
-                    self.writer.line(summary)
-                    self.writer.flush()
+                if shows or self.begun:
+                    for sink in self.sinks:
+                        sink.finish()
                 self.stream.flush()
         except LateError:
             # Nobody reads it.
@@ -325,11 +350,15 @@ class ReadRun(Run):
         statuses = [error.status for error in self.packets.status.errors] + [sink.status for sink in closed]
         return max(statuses, default=0)
 
-    def tell_sinks(self, line: dict[str, Any]) -> None:
-        """Give a line on the run itself to the sinks that take such lines."""
+    def tell(self, line: dict[str, Any]) -> None:
+        """Give the sinks a line on the run itself."""
         for sink in self.sinks:
-            if isinstance(sink, TellingSink):
-                sink.tell(line)
+            sink.tell(line)
+
+    def flush(self) -> None:
+        """Let the sinks write what they took."""
+        for sink in self.sinks:
+            sink.flush()
 
     @property
     def nothing_read(self) -> bool:
@@ -360,55 +389,27 @@ class ReadRun(Run):
                     if self.lines == stops_at:
                         raise LimitReachedError
         finally:
-            self.writer.flush()
-            for sink in self.sinks:
-                sink.flush()
+            self.flush()
 
     def show_one(self, line: Line) -> bool:
-        """Write a line if it passes the filter; return True if it was written, and not for the writer's own sake."""
-        if not isinstance(line, Exchange):
-            if not self.filter.matches_line(line):
+        """Give a line to the sinks if it passes the filter; return True if it is one of those that are asked for."""
+        chosen, kind, tally = self.filter, type(line), self.tally
+        if isinstance(line, Exchange):
+            if self.filtered and not chosen.matches(line):
                 return False
-            for sink in self.sinks:
-                sink.take(line)
-            kind = CONNECTION if isinstance(line, ConnectionLine) else GAP
-            if kind in self.written:
-                self.writer.line(line.to_dict())
-            return kind in self.options.emit
-        if self.filtered and not self.filter.matches(line):
+        elif not chosen.matches_line(line):
             return False
-        for sink in self.sinks:
-            sink.take(line)
-        written = self.writes_exchanges
-        if written and not has_line(self.options.format_name, line):
-            self.tally.without_line += 1
-            written = False
-        if written:
-            self.writer.exchange(line)
-        # What only serves rows of an answer did not pass by itself.
-        self.tally.shown += not self.filter.let
-        if self.counts_errors:
-            self.tally.count(line)
-        return written
-
-
-def _open_sinks(options: RunOptions, rolls: bool, waits: bool, silent: bool) -> list[Sink]:
-    """The sinks that the options ask for. `rolls`: the input may go on for long, and what is taken counts meanwhile;
-    `waits`: the run waits for who is slow; `silent`: nothing is told before the end."""
-    sinks: list[Sink] = []
-    if options.tables:
-        from kinspect.cli.tablefiles import TableFiles
-
-        force, path = options.values["force"], options.values["output"]
-        sinks.append(usage(lambda: TableFiles(options.tables, path, options.view, force, rolls)))
-    if options.otlp is not None:
-        from kinspect.cli.otlpsink import OtlpSink
-
-        sinks.append(OtlpSink(options.otlp, waits, silent))
-    for sink in sinks:
-        # However the command ends; nothing is left to do once the run is closed.
-        click.get_current_context().call_on_close(sink.discard)
-    return sinks
+        shown = kind in self.asked
+        for take in self.takes[kind]:
+            if take(line) is False:
+                tally.without_line += 1
+                shown = False
+        if isinstance(line, Exchange):
+            # What only serves rows of an answer did not pass by itself.
+            tally.shown += not chosen.let
+            if self.counts_errors:
+                tally.count(line)
+        return shown
 
 
 def _close_all(sinks: Sequence[Sink], read: Input) -> tuple[list[Closed], list[Exception]]:
@@ -427,15 +428,15 @@ def _called(options: RunOptions) -> str | None:
     """The summary's word for the exchanges that pass the filters; None where they are not counted."""
     if options.emit.isdisjoint({EXCHANGE, *SUMS}):
         return None
-    if EXCHANGE in options.emit and options.format_name != NONE and not options.sort:
+    if EXCHANGE in options.emit and not options.silent and not options.sort:
         return SHOWN
     return PASSED if options.filter.active else LOOKED_AT
 
 
-def _shows_progress(options: RunOptions, packets: Packets, writer: Writer | None) -> bool:
+def _shows_progress(options: RunOptions, packets: Packets, shown: Sink | None) -> bool:
     """True if progress is to be shown: not where lines that come at any time are enough of it."""
     lines_come = (
-        packets.status.bytes_total is None and writer is None and options.path is None and sys.stdout.isatty()
+        packets.status.bytes_total is None and shown is None and options.path is None and sys.stdout.isatty()
     )
     return progress.wanted(
         False if options.values["progress"] is None and lines_come else options.values["progress"]

@@ -122,10 +122,8 @@ class Service:
                 complain(f"{name}: the interface is there again")
 
     def _write_stats(self, now: int) -> None:
-        line = self._stats.line(now)
-        self._run.tell_sinks(line)
-        self._run.writer.line(line)
-        self._run.writer.flush()
+        self._run.tell(self._stats.line(now))
+        self._run.flush()
 
     def _open_anew(self) -> None:
         self._notifier.reloading()

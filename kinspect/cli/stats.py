@@ -9,13 +9,14 @@ import click
 
 from kinspect.capture.live import Live
 from kinspect.cli.health import health
-from kinspect.cli.options import STATS, split
+from kinspect.cli.options import split
 from kinspect.cli.rules import Rule
 from kinspect.cli.run import ReadRun
 from kinspect.cli.types import DURATION
 from kinspect.kafka.view.view import SCHEMA_VERSION, iso_time
 from kinspect.kafka.wire.eventid import event_id
 from kinspect.model import NS_PER_SECOND
+from kinspect.sink import STATS
 
 INTERVAL_NS = 10 * NS_PER_SECOND
 STATS_INTERVAL = (

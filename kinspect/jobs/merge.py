@@ -11,16 +11,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from itertools import chain
 from operator import itemgetter
-from typing import Any, NamedTuple, NoReturn, Protocol
+from typing import Any, NamedTuple, NoReturn
 
 import cbor2
 
 from kinspect.background import error_from
 from kinspect.errors import CaptureError, KinspectError, capture_error
 from kinspect.jobs.link import DONE, FAILED, SCANNED, STOP, TEXT, TURN, JobWorker, LostError
-from kinspect.jobs.worker import CHUNKS_AHEAD, ENTRY, LOW_BITS
+from kinspect.jobs.worker import CHUNKS_AHEAD, ENTRY, LOW_BITS, Names, Nodes
 from kinspect.kafka.wire.order import LineOrder
 from kinspect.model import Counts, added
+from kinspect.sink import Piece, Sink
 
 _POLL_MS = 100
 
@@ -32,29 +33,28 @@ FRAGMENT_CAPS = frozenset({"fragments", "fragment_bytes"})
 """Every worker scans all fragments."""
 
 
-class TextOutput(Protocol):
-    """Receiver of the texts."""
+class TextOutput(Sink):
+    """The first process's sink: the texts of the workers' lines are put into it, in order, and their parts merged."""
 
     def chunk(self, packets: int, bytes_read: int, told: list[Any]) -> None:
         """Take the progress of all workers in packets and bytes. `told`: what `WorkerJob.chunk` of each returned."""
 
-    def write(self, pieces: list[tuple[int, memoryview, bool]]) -> None:
-        """Write the next pieces of text, each with the number of its worker, and True if a line ends there. The
-        pieces are valid until this returns."""
+    def learn(self, names: Names, nodes: Nodes) -> None:
+        """Take the topic names and node ids that all workers learned from the lines of a chunk."""
 
     def stopped(self) -> bool:
         """True if no more lines are to be written."""
+        return False
 
 
 class Shares(NamedTuple):
     """Counts of all workers. `counts`: of the packets, the same for each worker; `totals`: the sum of their
-    `Ledger.totals`; `unresolved`: number of topic ids without a name; `own`: `WorkerJob.share` of each worker."""
+    `Ledger.totals`; `unresolved`: number of topic ids without a name."""
 
     counts: Counts
     totals: dict[str, Any]
     unresolved: int
     errors: list[CaptureError]
-    own: list[dict[str, Any]]
 
 
 class LineMerge:
@@ -65,6 +65,7 @@ class LineMerge:
         self._workers = workers
         self._order: LineOrder[int] = LineOrder()  # line numbers
         self._due: deque[int] = deque()  # workers whose lines are written next
+        self._text = b""  # the received part of the next line
         self._turns = 0
         self._last = False
         self._asked = False
@@ -151,6 +152,7 @@ class LineMerge:
         self._due += owners
         names = [*chain.from_iterable(new[0] for *_, new, _ in told)]
         nodes = [*chain.from_iterable(new[1] for *_, new, _ in told)]
+        self._output.learn(names, nodes)
         for worker, own in zip(self._workers, ready, strict=True):
             self._send(worker, TURN, [names, nodes, own.tobytes()])
         self._turns += 1
@@ -160,17 +162,20 @@ class LineMerge:
         worker.send(kind, data)
 
     def _write(self) -> None:
-        """Write the pieces of text that have arrived, up to the first one that is missing."""
-        due, workers = self._due, self._workers
-        ready = []
+        """Write the texts that have arrived, up to the first line that is not whole."""
+        due, workers, came = self._due, self._workers, False
         while due and (pieces := (worker := workers[number := due[0]]).pieces):
-            piece, ends = pieces.popleft()
+            text, ends = pieces.popleft()
+            came = True
+            worker.taken += len(text)
+            self._text += text
             if ends:
                 due.popleft()
-            worker.taken += len(piece)
-            ready.append((number, piece, ends))
-        if ready:
-            self._output.write(ready)
+                if self._text:
+                    self._output.put(Piece(self._text, worker=number))
+                    self._text = b""
+        if came:
+            self._output.flush()
             for worker in workers:
                 worker.tell_taken()
 
@@ -192,5 +197,6 @@ class LineMerge:
             totals["caps_hit"][cap] = first["totals"]["caps_hit"][cap]
         totals["late_lines"] = self._order.late
         errors = [capture_error(*error) for error in first["errors"]]
-        own = [share["own"] for share in shares]
-        return Shares(Counts(**first["counts"]), totals, len(unresolved), errors, own)
+        for share in shares:
+            self._output.merge(share["part"])
+        return Shares(Counts(**first["counts"]), totals, len(unresolved), errors)

@@ -6,7 +6,7 @@ import struct
 from array import array
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 from zlib import crc32
 
 import cbor2
@@ -18,6 +18,7 @@ from kinspect.kafka.exchange.lines import Line
 from kinspect.kafka.wire.order import LineKey
 from kinspect.model import Block
 from kinspect.run import Run
+from kinspect.sink import KINDS, Sink
 
 CHUNKS_AHEAD = 4
 """Most chunks that a worker reads before it had its turn for them."""
@@ -33,24 +34,20 @@ PORTS = 4
 """Bytes of both ports, at the end of a pair's key."""
 
 
-class WorkerJob(Protocol):
-    """Work on a run, up to the texts of its lines. `run`: one whose inspector has the options of `own_islands`."""
+Names: TypeAlias = list[tuple[str, str, LineKey]]
+Nodes: TypeAlias = list[tuple[str, int, int, LineKey]]
+"""What lines told, with the key of the line: names by topic id, and addresses with the node there."""
 
-    @property
-    def run(self) -> Run: ...
 
-    def wants(self, line: Line) -> bool:
-        """True if the line's text is needed; other lines are dropped at once."""
+class WorkerJob(Sink):
+    """A worker's sink of a run, whose inspector has the options of `own_islands`: it takes lines when their turn has
+    come, and has the text of each for the first process."""
 
-    def text(self, line: Line) -> bytes:
-        """Text of a line whose turn has come; empty if it has none."""
+    run: Run
 
-    def chunk(self, names: list[tuple[str, str, LineKey]], nodes: list[tuple[str, int, int, LineKey]]) -> Any:
+    def chunk(self, names: Names, nodes: Nodes) -> Any:
         """Report to the first process beside the lines of a chunk, of types that CBOR has. `names`, `nodes`: topic
         names and node ids learned from those lines."""
-
-    def share(self) -> dict[str, Any]:
-        """Counts of this worker beside the inspector's, of types that CBOR has: `Shares.own` of the first process."""
 
 
 def own_islands(number: int, count: int) -> dict[str, Any]:
@@ -87,7 +84,7 @@ class _Reader:
         self._tell(True)
         while self._turns < self._scanned:
             self._hear(True)
-        return {"own": self._job.share(), **self._counted()}
+        return {"part": self._job.part(), **self._counted()}
 
     def _chunks(self, blocks: Iterator[Block]) -> Iterator[Block]:
         """The blocks; each chunk of them is reported before the block after it."""
@@ -118,7 +115,7 @@ class _Reader:
         for place, size, line in inspector.arrived():
             time, frame, first_frame, number = line.key
             entries.append(pack(place, time >> LOW_BITS, time & _LOW, frame, first_frame, number, size, came))
-            lines[came] = line if job.wants(line) else None
+            lines[came] = line if KINDS[type(line)] in job.lines else None
             came += self._count
         self._came = came
         self._scanned += 1
@@ -155,12 +152,13 @@ class _Reader:
 
     def _send_texts(self, ready: array[int]) -> None:
         """Send the texts of the lines with these numbers."""
-        make, take = self._job.text, self._lines.pop
+        job, took = self._job, self._lines.pop
         texts, ends, size = [], array("Q"), 0
         for number in ready:
-            line = take(number)
+            line = took(number)
             if line is not None:
-                text = make(line)
+                job.take(line)
+                text = job.text()
                 texts.append(text)
                 size += len(text)
             ends.append(size)

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
-from typing import Any
+from typing import Any, cast
 
 from rich.console import Console
 from rich.text import Text
 
 from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.exchange.lines import Line
 from kinspect.kafka.summary import ERRORS_SHOWN
 from kinspect.kafka.view.view import View
 from kinspect.kafka.wire.pair import ANSWERED
 from kinspect.model import REQUEST, RESPONSE
-from kinspect.output import Piece, PieceWriter, table
+from kinspect.output import Opening, table
 from kinspect.output.actions import refused
 from kinspect.output.branches import Branches, StyledText
+from kinspect.output.console import make_console
 from kinspect.output.escape import escape
 from kinspect.output.named import number_name
+from kinspect.pipeline import EXCHANGES_ONLY
+from kinspect.sink import Piece, PieceSink
 
 KEY, VALUE, TEXT, NULL = "cyan", "", "green", "dim"
 
@@ -35,7 +39,12 @@ HEADER_KEYS = """
 """.split()
 
 
-class Detail(PieceWriter):
+def open_sink(opening: Opening) -> Detail:
+    """Exchanges as trees."""
+    return Detail(make_console(opening.stream, opening.style.color), opening.view)
+
+
+class Detail(PieceSink):
     """Writes exchanges as trees."""
 
     def __init__(self, console: Console, view: View) -> None:
@@ -43,8 +52,12 @@ class Detail(PieceWriter):
         self._view = view
         self._api_key: int | None = None
 
-    def exchange(self, exchange: Exchange) -> None:
-        """Write the exchange's tree."""
+    lines = EXCHANGES_ONLY
+
+    def take(self, line: Line) -> None:
+        self._write(cast(Exchange, line))
+
+    def _write(self, exchange: Exchange) -> None:
         line = self._view.exchange(exchange)
         self._api_key = exchange.api_key
         self._branches.root(_title(line, exchange.order))
@@ -65,18 +78,15 @@ class Detail(PieceWriter):
             left -= 1
             self._branches.line("", not left, _problem(problem))
 
-    def piece(self, exchange: Exchange) -> Piece:
-        """The exchange's tree as text."""
+    def piece(self, line: Line) -> Piece:
         with self._branches.aside() as rows:
-            self.exchange(exchange)
-        return "", "".join(rows).encode()
+            self.take(line)
+        return Piece("".join(rows).encode())
 
     def put(self, piece: Piece) -> None:
-        """Write a tree given as text."""
-        self._branches.put(piece[1].decode())
+        self._branches.put(piece.text.decode())
 
     def flush(self) -> None:
-        """Write everything buffered."""
         self._branches.flush()
 
     def _message(

@@ -18,8 +18,10 @@ from kinspect.kafka.view.forms import TEXT as BODY_TEXT
 from kinspect.kafka.view.view import LINE_KEYS, View
 from kinspect.kafka.wire.pair import ANSWERED, SASL_TOKEN
 from kinspect.model import NS_PER_MS
+from kinspect.output import Opening
 from kinspect.output.fit import FittedText, Places
 from kinspect.output.jsonl import text
+from kinspect.output.lines import LineSink
 from kinspect.output.meaning import (
     Line,
     at,
@@ -316,8 +318,14 @@ def _fields(keys: Iterable[Key]) -> frozenset[str]:
 # ---------------------------------------------------------------------- lines
 
 
-class EcsTexts:
+def open_sink(opening: Opening) -> LineSink:
     """Exchanges, and the other line types, in ECS: an object a line."""
+    texts = EcsTexts(opening.view)
+    return LineSink(opening, texts.exchange, texts.line)
+
+
+class EcsTexts:
+    """The text of each line."""
 
     def __init__(self, view: View) -> None:
         asks = view.body == BODY_TEXT

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from heapq import heappop, heappush
-from typing import Any
+from typing import Any, cast
 
 from kinspect import state
 from kinspect.kafka.exchange.exchange import Exchange
-from kinspect.output import Piece, PieceWriter
+from kinspect.kafka.exchange.lines import Line
+from kinspect.sink import Piece, PieceSink, Sink
 
 BYTES_KEPT = 32 * 1024 * 1024
 """Bytes of text that are kept; beyond them the last exchanges of the order go."""
@@ -37,14 +38,15 @@ ORDERS: dict[str, Callable[[Exchange], int | None]] = {
 """Names of `--sort`, and the value that is the greatest for what comes first."""
 
 
-class Ordered:
-    """A `Writer` that keeps the first exchanges of an order as text, for `show`; parts of a run merge.
+class Ordered(Sink):
+    """Keeps the first exchanges of an order as pieces, for `shown` to write at the end; parts of a run merge.
 
     `most`: number of exchanges to keep.
     """
 
-    def __init__(self, writer: PieceWriter, order: str, most: int) -> None:
-        self._writer = writer
+    def __init__(self, shown: PieceSink, order: str, most: int) -> None:
+        self.lines = shown.lines
+        self._shown = shown
         self._order = order
         self._most = most
         self._seen = 0
@@ -52,62 +54,62 @@ class Ordered:
         self._kept: list[tuple[Rank, Piece]] = []
         self._bytes = 0
         self._floor: Rank = ()
+        self._told: list[dict[str, Any]] = []
 
-    def exchange(self, exchange: Exchange) -> None:
+    def take(self, line: Line) -> bool | None:
         """Keep an exchange if it is among the first so far."""
+        exchange = cast(Exchange, line)
+        if not self._shown.has(exchange):
+            return False
         self._seen += 1
         value = ORDERS[self._order](exchange)
         place = [-number for number in exchange.key]
         rank = (0, *place) if value is None else (1, value, *place)
         full = len(self._kept) == self._most
         if rank > (self._kept[0][0] if full else self._floor):
-            self._keep(rank, self._writer.piece(exchange))
+            self._keep(rank, self._shown.piece(exchange))
+        return None
 
-    def line(self, line: dict[str, Any]) -> None:
-        """Write a line of another type; it comes last."""
-        self._writer.line(line)
-        self._writer.flush()
+    def tell(self, line: dict[str, Any]) -> None:
+        """Keep a line of another type; it comes last."""
+        self._told.append(line)
 
-    def flush(self) -> None:
-        """Nothing is written before `show`."""
+    @property
+    def caps_hit(self) -> Mapping[str, int]:
+        missing = self.missing
+        return {BYTES_HIT: missing} if missing else {}
 
     @property
     def missing(self) -> int:
         """Exchanges of the first `most` for whose text there was no room: the last ones of the order."""
         return min(self._most, self._seen) - len(self._kept)
 
-    def show(self) -> None:
+    def finish(self) -> None:
         """Write what was kept, in its order."""
         for _, piece in sorted(self._kept, reverse=True):
-            self._writer.put(piece)
-        self._writer.flush()
+            self._shown.put(piece)
+        for line in self._told:
+            self._shown.tell(line)
+        self._shown.finish()
 
-    def merge(self, other: Ordered) -> None:
-        """Add what another part of the run kept."""
-        found = [*self._kept, *other._kept]
-        self._kept, self._bytes, self._floor = [], 0, max(self._floor, other._floor)
-        self._seen += other._seen
+    def part(self) -> Any:
+        return state.to_bytes([self._seen, self._floor, self._kept])
+
+    def merge(self, part: Any) -> None:
+        seen, floor, kept = state.from_bytes(part)
+        found = [*self._kept, *((rank, Piece(*piece)) for rank, piece in kept)]
+        self._kept, self._bytes, self._floor = [], 0, max(self._floor, floor)
+        self._seen += seen
         for rank, piece in found:
             if rank > self._floor:
                 self._keep(rank, piece)
 
-    def to_bytes(self) -> bytes:
-        """What was kept, for `from_bytes` in another process."""
-        return state.to_bytes([self._seen, self._floor, self._kept])
-
-    def from_bytes(self, data: bytes) -> Ordered:
-        """The part of the same run that gave these bytes."""
-        other = Ordered(self._writer, self._order, self._most)
-        other._seen, other._floor, kept = state.from_bytes(data)
-        other._kept = [*kept]
-        return other
-
     def _keep(self, rank: Rank, piece: Piece) -> None:
         heappush(self._kept, (rank, piece))
-        self._bytes += len(piece[1])
+        self._bytes += len(piece.text)
         while len(self._kept) > self._most or (self._bytes > BYTES_KEPT and len(self._kept) > 1):
             self._drop()
 
     def _drop(self) -> None:
-        self._floor, (_, text) = heappop(self._kept)
-        self._bytes -= len(text)
+        self._floor, piece = heappop(self._kept)
+        self._bytes -= len(piece.text)

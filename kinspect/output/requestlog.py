@@ -18,7 +18,10 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.summary import REQUEST_DATA, RESPONSE_DATA
 from kinspect.kafka.view.view import View, iso_time, milliseconds
 from kinspect.kafka.wire.message import WireMessage
+from kinspect.kafka.wire.pair import ANSWERED, NO_RESPONSE
 from kinspect.model import REQUEST
+from kinspect.output import Opening
+from kinspect.output.lines import LineSink
 from kinspect.protocol import Decoded, schema
 from kinspect.protocol.schema import Field
 
@@ -39,14 +42,33 @@ class _Body(NamedTuple):
     shown: Struct
 
 
-class RequestLogTexts:
+def open_sink(opening: Opening) -> LineSink:
     """Exchanges as lines of a request log."""
+    return RequestLog(opening, RequestLogTexts(opening.view).exchange, lambda _: b"")
+
+
+def has_line(exchange: Exchange) -> bool:
+    """True of a completed request with a Kafka header: one that was answered, or that no answer is due for."""
+    return exchange.outcome in (ANSWERED, NO_RESPONSE) and exchange.api_key is not None
+
+
+class RequestLog(LineSink):
+    """Writes completed requests alone."""
+
+    def has(self, exchange: Exchange) -> bool:
+        return has_line(exchange)
+
+
+class RequestLogTexts:
+    """The line of each exchange; empty for one that has none."""
 
     def __init__(self, view: View) -> None:
         self._view = View(show_secrets=view.show_secrets)
         self._users = view.users
 
     def exchange(self, exchange: Exchange) -> bytes:
+        if not has_line(exchange):
+            return b""
         # Into one text: each copy of a large message takes as much memory again.
         text = BytesIO()
         text.write(f"[{_time(exchange.timestamp)}] DEBUG Completed request:".encode())
@@ -60,9 +82,6 @@ class RequestLogTexts:
                 text.write(orjson.dumps(value))
         text.write(b"} (kafka.request.logger)\n")
         return escape_json(text.getvalue())
-
-    def line(self, line: Struct) -> bytes:
-        return b""
 
     def _line(self, exchange: Exchange) -> Struct:
         ends = exchange.connection

@@ -54,7 +54,7 @@ def summary_text(summary: dict[str, Any], tally: Tally) -> str:
     if summary["connections"]["kafka"] or summary["exchanges"]:
         lines.append(_exchanges(summary, tally))
     if tally.without_line:
-        lines.append(f"not written, as a request log has completed requests alone: {tally.without_line:,}")
+        lines.append(f"not written, as {tally.lacks}: {tally.without_line:,}")
     if not tally.shown and tally.seen:
         lines.append(instead(tally))
     if tally.unknown:

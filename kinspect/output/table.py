@@ -5,21 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from rich.console import Console
 from rich.text import Text
 
 from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.exchange.lines import Line
 from kinspect.kafka.view.view import View
 from kinspect.kafka.wire.pair import ANSWERED, NO_RESPONSE, ORPHAN, UNANSWERED
 from kinspect.kafka.wire.wait import BROKER, CAUSES, IDLE
-from kinspect.output import Piece, PieceWriter
+from kinspect.output import Opening
 from kinspect.output.actions import NO_ACTION, Action, action_of, is_login
 from kinspect.output.clock import day_and_clock
 from kinspect.output.columns import REST, WHOLE, Column, Widths, aligned, fitted
+from kinspect.output.console import make_console
 from kinspect.output.escape import escape
+from kinspect.pipeline import EXCHANGES_ONLY
 from kinspect.protocol import schema
+from kinspect.sink import Piece, PieceSink
 from kinspect.wording import counted, listed
 
 FIELDS = frozenset(
@@ -89,7 +93,15 @@ def printed_widths(terminal: int) -> tuple[dict[Column, int], int]:
     return widths, left
 
 
-class TableWriter(PieceWriter):
+def open_sink(opening: Opening) -> TableWriter:
+    """Exchanges as rows."""
+    style = opening.style
+    return TableWriter(
+        make_console(opening.stream, style.color), opening.view, utc=style.utc, wide=style.wide
+    )
+
+
+class TableWriter(PieceSink):
     """Writes exchanges as rows. `wide`: nothing is cut, rows may be longer than the terminal is wide."""
 
     def __init__(self, console: Console, view: View, *, utc: bool = False, wide: bool = False) -> None:
@@ -106,25 +118,24 @@ class TableWriter(PieceWriter):
         self._rows = self._header()
         self._day: str | None = None
 
-    def exchange(self, exchange: Exchange) -> None:
-        """Write the exchange's row."""
-        day, rows = self._rows_of(exchange)
+    lines = EXCHANGES_ONLY
+
+    def take(self, line: Line) -> None:
+        day, rows = self._rows_of(cast(Exchange, line))
         self._head(day)
         self._rows += rows
 
-    def piece(self, exchange: Exchange) -> Piece:
-        """The exchange's row as text, to stand below its day."""
-        day, rows = self._rows_of(exchange)
+    def piece(self, line: Line) -> Piece:
+        """The exchange's row, to stand below its day."""
+        day, rows = self._rows_of(cast(Exchange, line))
         with self._console.capture() as text:
             self._console.print(Text("\n").join(rows), soft_wrap=True)
-        return day, text.get().encode()
+        return Piece(text.get().encode(), day)
 
     def put(self, piece: Piece) -> None:
-        """Write a row given as text."""
-        day, text = piece
-        self._head(day)
+        self._head(piece.heading)
         self.flush()
-        self._console.file.write(text.decode())
+        self._console.file.write(piece.text.decode())
 
     def _head(self, day: str) -> None:
         if day != self._day and not self._wide:
@@ -145,7 +156,6 @@ class TableWriter(PieceWriter):
         )
 
     def flush(self) -> None:
-        """Print the buffered rows."""
         if self._rows:
             rows, self._rows = self._rows, []
             self._console.print(Text("\n").join(rows), soft_wrap=True)

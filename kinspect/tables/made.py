@@ -59,12 +59,12 @@ class Made:
             if isinstance(line, Exchange):
                 if not passes.matches(line):
                     continue
-                counted.exchange(line)
+                counted.take(line)
                 if passes.let:
                     continue
             elif passes.matches_line(line):
                 if CONNECTION in counted.lines:
-                    counted.line(line.to_dict())
+                    counted.take(line)
             else:
                 continue
             yield line

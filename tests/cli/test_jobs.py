@@ -19,6 +19,7 @@ from support.waiting import wait_until
 from kinspect import jobs
 from kinspect.capture import open_timeline
 from kinspect.cli.read import process_count
+from kinspect.formats import FORMATS
 from kinspect.jobs.merge import CHANGED
 
 CAPTURES = sorted(str(path) for path in Path("captures").rglob("*.pcap*"))
@@ -267,7 +268,7 @@ def test_process_count(tmp_path, monkeypatch, asked, options, expected):
     if not options.get("fork", True):
         monkeypatch.delattr(os, "fork")
     wanted = SimpleNamespace(
-        stops_at=options.get("limit"), format_name=options.get("format", "jsonl"), sort=None, otlp=None
+        stops_at=options.get("limit"), format=FORMATS[options.get("format", "jsonl")], sort=None, otlp=None
     )
     assert process_count(asked, wanted, open_timeline([options.get("input", str(path))])) == expected
 
@@ -276,7 +277,7 @@ def test_process_count_has_a_most(tmp_path, monkeypatch):
     path = tmp_path / "x"
     path.write_bytes(bytes(20 * jobs.CHUNK_BYTES))
     monkeypatch.setattr(jobs, "_processors", lambda: 64)
-    wanted = SimpleNamespace(stops_at=None, format_name="jsonl", sort=None, otlp=None)
+    wanted = SimpleNamespace(stops_at=None, format=FORMATS["jsonl"], sort=None, otlp=None)
     assert process_count(0, wanted, open_timeline([path])) == jobs.USEFUL
 
 

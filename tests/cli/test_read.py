@@ -423,19 +423,19 @@ def test_a_signal_to_end_flushes_and_sums_up(command, capture, number, name, sta
 ENDLESS = """
 import os, sys
 from kinspect import cli
-from kinspect.output import jsonl
+from kinspect.output import lines
 
-first = jsonl.LineWriter.exchange
+first = lines.LineSink.take
 
-def exchange(writer, one):
+def take(sink, one):
     if one.correlation_id == 1:
-        return first(writer, one)
+        return first(sink, one)
     for number in {numbers}:
         os.kill(os.getpid(), number)
     while True:
         pass
 
-jsonl.LineWriter.exchange = exchange
+lines.LineSink.take = take
 sys.exit(cli.main())
 """
 """The command, which gets signals when it begins to write its second exchange, and would never be done with that."""

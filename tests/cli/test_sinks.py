@@ -7,15 +7,15 @@ from kinspect.capture import open_timeline
 from kinspect.cli.interrupt import Interrupt
 from kinspect.cli.read import read
 from kinspect.cli.run import open_run, run_options
-from kinspect.cli.sink import Closed
+from kinspect.sink import EXCHANGE, Closed, Sink
 
 NANO = str(CAPTURES / "4.4.0" / "nano.pcap")
 
 
-class Taker:
-    """A sink that fails at its end with `error`, if there is one."""
+class Taker(Sink):
+    """Fails at its end with `error`, if there is one."""
 
-    lines = frozenset()
+    lines = frozenset({EXCHANGE})
 
     def __init__(self, error=None):
         self.error = error
@@ -25,26 +25,21 @@ class Taker:
     def take(self, line):
         self.taken += 1
 
-    def flush(self):
-        """Nothing waits."""
-
     def close(self, read):
         self.closed = True
         if self.error is not None:
             raise self.error
         return Closed([f"taken: {self.taken}"])
 
-    def discard(self):
-        """Nothing is kept."""
-
 
 def closed_with(*sinks):
     context = read.make_context("read", [NANO, "--format", "none"])
     values = {name: value for name, value in context.params.items() if name not in ("captures", "jobs")}
     timeline = open_timeline([NANO])
-    run = open_run(run_options(values), timeline, Interrupt(), beside=sinks)
-    run.run()
-    return run.close()
+    with context:
+        run = open_run(run_options(values), timeline, Interrupt(), beside=sinks)
+        run.run()
+        return run.close()
 
 
 def test_all_are_closed_though_some_fail_and_the_first_error_is_raised(capfd):

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from support.hostile import dangerous, hostile
 
+from kinspect.formats import FOLDER, FORMATS, open_sink
 from kinspect.kafka.view.view import View
-from kinspect.output import ECS, FORMATS, JSONL, NONE, REQUEST_LOG, Style, open_writer
+from kinspect.output import ECS, JSONL, NONE, Opening
 from kinspect.protocol import schema
 
 CAPTURES = Path(__file__).parents[2] / "captures"
@@ -22,8 +23,9 @@ PLAIN = CAPTURES / "4.4.0" / "sasl_plain.pcap.gz"
 PRODUCED = CAPTURES / "4.4.0" / "nano.pcap"
 KINSPECT = [sys.executable, "-m", "kinspect", "read"]
 
-each_format = pytest.mark.parametrize("name", FORMATS)
-each_shown = pytest.mark.parametrize("name", [name for name in FORMATS if name != NONE])
+STREAMED = [name for name, each in FORMATS.items() if each.writes != FOLDER]
+each_format = pytest.mark.parametrize("name", STREAMED)
+each_shown = pytest.mark.parametrize("name", [name for name in STREAMED if name != NONE])
 
 
 PLAINLY = ["--color", "never", "--utc"]
@@ -51,7 +53,7 @@ def test_every_exchange_is_there_in_order(read, name):
     assert name in HEADING, f"where does {name} show an exchange's API? A pattern in HEADING above"
     out = read(name, "-q", PRODUCED).out
     lines = [json.loads(line) for line in read(JSONL, "-q", PRODUCED).out.splitlines()]
-    wanted = [line["api"] for line in lines if name != REQUEST_LOG or line["outcome"] in COMPLETED]
+    wanted = [line["api"] for line in lines if not FORMATS[name].lacks or line["outcome"] in COMPLETED]
     known = "|".join(sorted({text for api in wanted for text in (api, schema.api(api).enum)}))
     found = re.findall(HEADING[name].replace("APIS", known), out)
     assert [schema.api(api).name for api in found] == wanted
@@ -62,22 +64,23 @@ import io, sys
 import kinspect
 from kinspect.cli.beforehand import load_beforehand
 from kinspect.kafka.view.view import View
-from kinspect.output import Style, open_writer
+from kinspect.formats import open_sink
+from kinspect.output import Opening
 
 name, capture = sys.argv[1:]
 exchanges = list(kinspect.read(capture))
 load_beforehand({"explore": False, "metrics": None, "format_name": name, "otlp": None})
 before = set(sys.modules)
 stream = io.TextIOWrapper(io.BytesIO())
-writer = open_writer(name, stream, View(records=True, payload="text"), Style())
+sink = open_sink(name, Opening(stream, View(records=True, payload="text")))
 for exchange in exchanges:
-    writer.exchange(exchange)
-writer.flush()
+    sink.take(exchange)
+sink.flush()
 print(*sorted(set(sys.modules) - before))
 """
 
 
-@each_format
+@each_shown
 def test_live_loads_its_modules_before_it_gives_up_its_rights(name):
     found = subprocess.run(
         [sys.executable, "-c", LATE, name, str(PRODUCED)], capture_output=True, check=False, text=True
@@ -86,12 +89,12 @@ def test_live_loads_its_modules_before_it_gives_up_its_rights(name):
     assert found.stdout.split() == [], "loaded too late: name them in LATE of kinspect/cli/beforehand.py"
 
 
-@each_format
+@each_shown
 def test_lines_of_other_types_are_taken(name):
     stream = io.TextIOWrapper(io.BytesIO())
-    writer = open_writer(name, stream, View(), Style())
-    writer.line({"type": "gap", "bytes": 1, "direction": "client", "cause": "capture_loss"})
-    writer.flush()
+    sink = open_sink(name, Opening(stream, View()))
+    sink.tell({"type": "gap", "bytes": 1, "direction": "client", "cause": "capture_loss"})
+    sink.flush()
     stream.flush()
     assert stream.buffer.getvalue().count(b'"type":"gap"') == (name == JSONL)
     assert stream.buffer.getvalue().count(b'"kinspect.gap"') == (name == ECS)

@@ -9,7 +9,7 @@ BEAT = {"group_id": "workers", "generation_id": 1, "member_id": "m"}
 def printed(stream, exchanges, color="never", **options):
     detail = Detail(make_console(stream, color, 100), View(**options))
     for exchange in exchanges:
-        detail.exchange(exchange)
+        detail.take(exchange)
     detail.flush()
     return stream.buffer.getvalue().decode()
 

@@ -1,8 +1,12 @@
 import json
 from io import BytesIO
+from types import SimpleNamespace
 
 from kinspect.kafka.view.view import View
-from kinspect.output.jsonl import BATCH_BYTES, JsonTexts, LineWriter
+from kinspect.output import Opening
+from kinspect.output.jsonl import open_sink
+from kinspect.output.lines import BATCH_BYTES
+from kinspect.sink import Piece
 
 HEARTBEAT = 12
 
@@ -23,12 +27,16 @@ class Pipe(BytesIO):
         self.flushes += 1
 
 
+def written_to(pipe):
+    return open_sink(Opening(SimpleNamespace(buffer=pipe), View()))
+
+
 def test_one_object_a_line(exchanges):
     request = {"group_id": "g\n\x1b", "generation_id": 1, "member_id": "m"}
     pipe = Pipe()
-    writer = LineWriter(pipe, JsonTexts(View()))
+    writer = written_to(pipe)
     for exchange in exchanges((HEARTBEAT, 0, request, {"error_code": 27}), (HEARTBEAT, 0, request, None)):
-        writer.exchange(exchange)
+        writer.take(exchange)
     assert pipe.writes == 0
     writer.flush()
     assert (pipe.writes, pipe.flushes) == (1, 1)
@@ -43,13 +51,12 @@ def test_one_object_a_line(exchanges):
 
 def test_a_flush_with_nothing_to_write_touches_nothing():
     pipe = Pipe()
-    LineWriter(pipe, JsonTexts(View())).flush()
+    written_to(pipe).flush()
     assert (pipe.writes, pipe.flushes) == (0, 0)
 
 
 def test_large_lines_are_not_held_back():
     pipe = Pipe()
-    writer = LineWriter(pipe, JsonTexts(View()))
-    writer.line({"text": "x" * BATCH_BYTES})
+    writer = written_to(pipe)
+    writer.put(Piece(b"x" * BATCH_BYTES))
     assert pipe.writes == 1
-    assert pipe.getvalue().endswith(b"}\n")

@@ -8,9 +8,10 @@ import pytest
 from kinspect.cli.options import SORTED_MOST
 from kinspect.output import ordered
 from kinspect.output.ordered import Ordered
+from kinspect.sink import Piece, PieceSink
 
 
-class Written:
+class Written(PieceSink):
     """A format whose piece of an exchange is its number, as a text of its length."""
 
     def __init__(self):
@@ -19,13 +20,10 @@ class Written:
 
     def piece(self, exchange):
         self.made += 1
-        return "", str(exchange.number).encode().ljust(exchange.length)
+        return Piece(str(exchange.number).encode().ljust(exchange.length))
 
     def put(self, piece):
-        self.numbers.append(int(piece[1]))
-
-    def flush(self):
-        pass
+        self.numbers.append(int(piece.text))
 
 
 def exchange(number, latency, length=10):
@@ -35,13 +33,13 @@ def exchange(number, latency, length=10):
 def kept(exchanges, most, order="latency"):
     found = Ordered(Written(), order, most)
     for each in exchanges:
-        found.exchange(each)
+        found.take(each)
     return found
 
 
 def shown(found):
-    found.show()
-    return found._writer.numbers
+    found.finish()
+    return found._shown.numbers
 
 
 def expected(exchanges, most):
@@ -75,7 +73,7 @@ def test_parts_of_a_run_in_any_order_give_the_first_of_all(seed):
     most = rng.choice([1, 10, 1000])
     whole = kept([], most)
     for part in parts:
-        whole.merge(whole.from_bytes(kept(part, most).to_bytes()))
+        whole.merge(kept(part, most).part())
     assert shown(whole) == expected(exchanges, most)
 
 
@@ -85,7 +83,7 @@ def test_bytes_are_bounded_and_what_is_shown_are_still_the_first_ones(seed, monk
     rng = random.Random(seed)
     exchanges = [exchange(number, rng.randrange(100), rng.choice([5, 400, 2000])) for number in range(200)]
     found = kept(exchanges, 50)
-    assert sum(len(text) for _, (_, text) in found._kept) <= 1000 or len(found._kept) == 1
+    assert sum(len(piece.text) for _, piece in found._kept) <= 1000 or len(found._kept) == 1
     numbers = shown(found)
     assert numbers == expected(exchanges, len(numbers))
     assert 0 < len(numbers) == 50 - found.missing
@@ -98,7 +96,7 @@ def test_parts_of_a_run_tell_what_is_missing_of_the_whole(seed, monkeypatch):
     exchanges = [exchange(number, rng.randrange(100), rng.choice([5, 400])) for number in range(60)]
     whole = kept([], 50)
     for part in (exchanges[:20], exchanges[20:40], exchanges[40:]):
-        whole.merge(whole.from_bytes(kept(part, 50).to_bytes()))
+        whole.merge(kept(part, 50).part())
     assert whole.missing == 50 - len(shown(whole)) > 0
 
 
@@ -114,7 +112,7 @@ def test_texts_are_made_of_those_alone_that_are_kept_for_a_while():
     writer = Written()
     found = Ordered(writer, "latency", 5)
     for number in range(1000):
-        found.exchange(exchange(number, 1000 - number))
+        found.take(exchange(number, 1000 - number))
     assert writer.made == 5
 
 

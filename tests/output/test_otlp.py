@@ -354,7 +354,7 @@ load_beforehand({**values, "explore": False, "metrics": None, "format_name": "no
 before = set(sys.modules)
 from kinspect.cli.otlp import make_otlp
 from kinspect.cli.otlpsink import OtlpSink
-from kinspect.cli.sink import Input
+from kinspect.sink import Input
 
 sink = OtlpSink(make_otlp(values, frozenset()), True, False)
 for exchange in exchanges:

@@ -10,7 +10,7 @@ from support.requestlog import bodies, parsed
 
 from kinspect.api import read
 from kinspect.kafka.view.view import View
-from kinspect.output import has_line, line_texts
+from kinspect.output.requestlog import RequestLogTexts, has_line
 from kinspect.protocol import Message, encode_request, encode_response, schema
 from kinspect.protocol.wire import ZERO_UUID
 
@@ -21,8 +21,8 @@ METADATA, FETCH, HEARTBEAT, CONTROLLED_SHUTDOWN, CREATE_TOPICS, ENVELOPE = 3, 1,
 
 def log(exchange, **options):
     """The line of an exchange, as its parts."""
-    assert has_line("request-log", exchange)
-    return parsed(line_texts("request-log", View(**options)).exchange(exchange).decode())
+    assert has_line(exchange)
+    return parsed(RequestLogTexts(View(**options)).exchange(exchange).decode())
 
 
 def told(exchange, **options):
@@ -34,7 +34,7 @@ def told(exchange, **options):
 def test_the_bodies_are_those_that_kafka_writes(row):
     ours = {}
     for exchange in read(row.path):
-        if has_line("request-log", exchange):
+        if has_line(exchange):
             line = told(exchange, show_secrets=True)
             header = line["requestHeader"]
             key = header["requestApiKey"], header["correlationId"]
@@ -53,7 +53,7 @@ def test_a_line(exchanges):
     (exchange,) = exchanges(
         (HEARTBEAT, 4, {"group_id": "g", "generation_id": 1, "member_id": "m"}, {"error_code": 27})
     )
-    text = line_texts("request-log", View()).exchange(exchange).decode()
+    text = RequestLogTexts(View()).exchange(exchange).decode()
     assert text.endswith("} (kafka.request.logger)\n")
     time, line = parsed(text)
     assert time == exchange.to_dict()["timestamp"][:23].replace("T", " ").replace(".", ",")
@@ -146,8 +146,8 @@ def test_versions_that_were_deprecated_until_they_were_removed(exchanges, versio
 def test_what_no_broker_logs(exchanges):
     beat = {"group_id": "g", "generation_id": 1, "member_id": "m"}
     answered, unanswered = exchanges((HEARTBEAT, 4, beat, {"error_code": 0}), (HEARTBEAT, 4, beat, None))
-    assert has_line("request-log", answered)
-    assert not has_line("request-log", unanswered)
+    assert has_line(answered)
+    assert not has_line(unanswered)
 
 
 def test_what_is_not_written_is_counted(kinspect):
@@ -171,7 +171,7 @@ def test_what_is_not_written_is_counted(kinspect):
 
 def test_secrets_and_users():
     found = read(CAPTURES / "4.4.0" / "sasl_plain.pcap.gz")
-    found = [exchange for exchange in found if exchange.api_key == 36 and has_line("request-log", exchange)]
+    found = [exchange for exchange in found if exchange.api_key == 36 and has_line(exchange)]
     lines = [told(exchange) for exchange in found]
     assert {line["request"]["authBytes"] for line in lines} == {"[hidden]"}
     assert {line["securityProtocol"] for line in lines} == {"SASL_PLAINTEXT"}

@@ -57,7 +57,7 @@ BEARER = b"n,,\1auth=Bearer e30.eyJzdWIiOiJjYXJvbCJ9.c2VjcmV0\1\1"
 def printed(stream, exchanges, *, width=80, color="never", **options):
     table = TableWriter(make_console(stream, color, width), View(), **options)
     for exchange in exchanges:
-        table.exchange(exchange)
+        table.take(exchange)
     table.flush()
     return stream.buffer.getvalue().decode()
 
@@ -183,7 +183,7 @@ def test_every_api_keeps_to_its_column(exchanges, stream, width):
     ]
     table._view = Shown(shown)
     for _ in shown:
-        table.exchange(made)
+        table.take(made)
     table.flush()
     header, *rows = stream.buffer.getvalue().decode().splitlines()
     rows = [row for row in rows if re.search(r" v\d+ ", row)]
@@ -290,7 +290,7 @@ def test_no_color(exchanges, stream, monkeypatch):
 
 def test_rows_wait_for_the_flush(exchanges, stream):
     table = TableWriter(make_console(stream, "never", 80), View())
-    table.exchange(exchanges((HEARTBEAT, 4, BEAT, {}))[0])
+    table.take(exchanges((HEARTBEAT, 4, BEAT, {}))[0])
     assert stream.buffer.getvalue() == b""
     table.flush()
     assert stream.buffer.getvalue().count(b"\n") == 3

@@ -293,8 +293,8 @@ def test_a_full_disk_is_one_line_and_no_table(tmp_path):
 ROLLING = """
 import sys
 from kinspect import cli
-from kinspect.cli import tablefiles
-tablefiles.EVERY_SECONDS = 0.1
+from kinspect.tables import files
+files.EVERY_SECONDS = 0.1
 sys.exit(cli.main())
 """
 

@@ -31,10 +31,10 @@ def objects(
     for line in run.all_lines():
         if not isinstance(line, Exchange):
             if chosen.matches_line(line):
-                counted.line(line.to_dict())
+                counted.take(line)
         elif chosen.matches(line):
             found.append(line)
-            counted.exchange(line)
+            counted.take(line)
             if len(found) == limit:
                 break
     ended = ["stopped at --limit"] if limit else []

@@ -322,7 +322,7 @@ def test_a_burst_is_drawn_at_most_so_often(drawing, least):
     exchanges = [*kinspect.read(CAPTURES / "errors_java.pcap.gz")]
     with view.at_work(Status, no_rows):
         for number in range(5_000):
-            view.exchange(exchanges[number % len(exchanges)])
+            view.take(exchanges[number % len(exchanges)])
             clock.now += SECOND // 1000
             view.flush()
     assert SECOND / least <= 10
@@ -344,9 +344,9 @@ def test_keys():
         return [line.plain for line in paper.lines]
 
     with view.at_work(Status, no_rows):
-        view.exchange(first)
+        view.take(first)
         assert " on hold" in after(" ")[0]
-        view.exchange(second)
+        view.take(second)
         held = after("")
         assert (held[3].split()[5], "Metadata" in held[-1]) == ("2", False)
         assert "APIs, since start" in after("w")[4]
@@ -379,7 +379,7 @@ class Pages:
 
     def after(self, keys="", exchanges=(), seconds=2):
         for exchange in exchanges:
-            self.view.exchange(exchange)
+            self.view.take(exchange)
         self.paper.keys = keys
         self.clock.now += seconds * SECOND
         self.view.flush()
@@ -548,7 +548,7 @@ def test_no_message_is_kept_from_one_block_to_the_next():
     exchanges = [*kinspect.read(CAPTURES / "errors_java.pcap.gz")]
     with view.at_work(Status, no_rows):
         for exchange in exchanges * 3:
-            view.exchange(exchange)
+            view.take(exchange)
         view.flush()
         assert not view._pending
         assert len(view._rows) == ROWS
@@ -562,7 +562,7 @@ def test_large_messages_are_let_go_of_at_once(monkeypatch):
     monkeypatch.setattr("kinspect.tui.live.view.ROW_AT_ONCE", largest)
     held = []
     for exchange in exchanges:
-        view.exchange(exchange)
+        view.take(exchange)
         held.append(len(view._pending))
     assert 0 in held[1:]
     assert max(held) > 1
@@ -580,7 +580,7 @@ def test_without_the_screen_nothing_is_drawn():
         pass
     clock.now += SECOND
     view.flush()
-    view.line({"type": "summary"})
+    view.tell({"type": "summary"})
     assert paper.frames == 1
 
 

@@ -14,7 +14,8 @@ from kinspect.errors import KinspectError
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine, Line
 from kinspect.run import Run
-from kinspect.tui.index.indexer import CONNECTION, ClosedConnection, Inputs, RowBatch
+from kinspect.sink import CONNECTION
+from kinspect.tui.index.indexer import ClosedConnection, Inputs, RowBatch
 from kinspect.tui.index.row import NONE
 from kinspect.tui.index.spool import Spool
 from kinspect.tui.index.store import Store

@@ -6,7 +6,7 @@ Every exchange is decoded once, for the list and the filters, and then dropped.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
@@ -29,6 +29,7 @@ from kinspect.output.escape import printable
 from kinspect.pipeline import EXCHANGES_ONLY, Inspector
 from kinspect.protocol.apikeys import ENVELOPE
 from kinspect.run import Run
+from kinspect.sink import CONNECTION, EXCHANGE, Sink
 from kinspect.tui.index import row
 from kinspect.tui.index.spool import Messages, Spool
 from kinspect.tui.index.texts import UNKEPT, TextNumbers
@@ -41,7 +42,6 @@ SEEN = 100_000
 """Largest number of names noted for completion."""
 LIVE_EXCHANGES = 2_000_000
 """Number of exchanges after which a live capture ends: their rows take 336 MiB."""
-CONNECTION = "connection"
 _LISTED = 100
 
 
@@ -313,8 +313,10 @@ class Pile:
         )
 
 
-class Indexer:
+class Indexer(Sink):
     """Takes the lines of a run, and piles up the rows of its exchanges."""
+
+    lines = frozenset({EXCHANGE, CONNECTION})
 
     def __init__(self, run: Run, spool: Spool, plain: frozenset[int]) -> None:
         self._run = run
@@ -322,14 +324,12 @@ class Indexer:
         self._maker = RowMaker(spool, plain)
         self._pile = Pile()
 
-    def take(self, lines: Iterable[Line]) -> None:
-        """Take the next lines."""
-        for line in lines:
-            self._maker.hear(*self._run.inspector.names.take_new())
-            if isinstance(line, Exchange):
-                self._pile.add(*self._maker.make(line))
-            elif isinstance(line, ConnectionLine):
-                self._pile.close(line)
+    def take(self, line: Line) -> None:
+        self._maker.hear(*self._run.inspector.names.take_new())
+        if isinstance(line, Exchange):
+            self._pile.add(*self._maker.make(line))
+        elif isinstance(line, ConnectionLine):
+            self._pile.close(line)
 
     def waiting(self) -> int:
         """Number of rows in the next batch."""
@@ -401,10 +401,12 @@ def index_packets(run: Run, indexer: Indexer, send: Callable[[RowBatch], None]) 
     run.held_seconds, run.released_at = BATCH_SECONDS, time.monotonic()
     try:
         for lines in run.fed():
-            indexer.take(lines)
+            for line in lines:
+                indexer.take(line)
             if run.due or indexer.waiting() >= BATCH_ROWS:
                 send(indexer.batch())
-        indexer.take(run.rest())
+        for line in run.rest():
+            indexer.take(line)
     finally:
         run.packets.close()
     send(indexer.batch().ended(run.packets.status.errors, run.summary()))

@@ -5,17 +5,18 @@ from __future__ import annotations
 import time
 from array import array
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import cbor2
 
 from kinspect.capture import Timeline
 from kinspect.jobs import run_shared
-from kinspect.jobs.worker import own_islands
+from kinspect.jobs.merge import TextOutput
+from kinspect.jobs.worker import Names, Nodes, WorkerJob, own_islands
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import Line
-from kinspect.kafka.wire.order import LineKey
-from kinspect.pipeline import summary_line
+from kinspect.pipeline import EXCHANGES_ONLY, summary_line
+from kinspect.sink import Piece
 from kinspect.tui.index import row
 from kinspect.tui.index.indexer import (
     BATCH_ROWS,
@@ -46,39 +47,36 @@ def index_shared(
     send(merged.batch().ended(shares.errors, summary))
 
 
-class _Indexing:
-    """A worker's `WorkerJob`. The text of an exchange's line is its row, followed in CBOR by everything new with it:
-    texts, names for filters, names that it reported, and its messages if they cannot be read again."""
+class _Indexing(WorkerJob):
+    """The text of an exchange is its row, followed in CBOR by everything new with it: texts, names for filters, names
+    that it reported, and its messages if they cannot be read again."""
+
+    lines = EXCHANGES_ONLY
 
     def __init__(self, inputs: Inputs, timeline: Timeline, number: int, count: int) -> None:
         self._first = number == 0  # it tells where packets are
         plain = inputs.plain
         inspector = inputs.inspector(**own_islands(number, count))
-        self.run = CaptureRun(timeline, inspector, plain if self._first else frozenset())
+        self._run = self.run = CaptureRun(timeline, inspector, plain if self._first else frozenset())
         self._messages = _Messages()
         self._maker = RowMaker(self._messages, plain)
+        self._made: tuple[bytes, Metadata] = b"", NO_METADATA
 
-    def wants(self, line: Line) -> bool:
-        return isinstance(line, Exchange)
+    def take(self, line: Line) -> None:
+        self._made = self._maker.make(cast(Exchange, line))
 
-    def text(self, line: Line) -> bytes:
-        if not isinstance(line, Exchange):
-            return b""
-        maker = self._maker
-        made, metadata = maker.make(line)
+    def text(self) -> bytes:
+        maker, (made, metadata) = self._maker, self._made
         texts, seen, messages = maker.take_texts(), maker.seen.take(), self._messages.take()
         if not (texts or seen or messages or metadata is not NO_METADATA):
             return made
         return made + cbor2.dumps([texts, seen, metadata, messages])
 
-    def chunk(self, names: list[tuple[str, str, LineKey]], nodes: list[tuple[str, int, int, LineKey]]) -> Any:
+    def chunk(self, names: Names, nodes: Nodes) -> Any:
         self._maker.hear(names, nodes)
         if not self._first:
             return None
-        return [self.run.filter.start, *self.run.take_places()]
-
-    def share(self) -> dict[str, Any]:
-        return {}
+        return [self._run.filter.start, *self._run.take_places()]
 
 
 class _Messages:
@@ -96,8 +94,8 @@ class _Messages:
         return last
 
 
-class _Merged:
-    """The `TextOutput` of all workers: batches as one indexer makes them."""
+class _Merged(TextOutput):
+    """Batches of all workers' rows, as one indexer makes them."""
 
     def __init__(self, spool: Spool, bytes_total: int | None, send: Callable[[RowBatch], None]) -> None:
         self._spool = spool
@@ -111,7 +109,6 @@ class _Merged:
         # Numbers of each worker's texts in this process.
         self._numbers: dict[int, array[int]] = {}
         self._seen = OfferedNames()
-        self._text = bytearray()  # the received part of the next one
         self._bytes_read = 0
         self._sent = time.monotonic()
 
@@ -121,20 +118,16 @@ class _Merged:
         self._places += [(frame, offset) for frame, offset in places]
         self._descriptions += [(file, offset, block) for file, offset, block in descriptions]
 
-    def write(self, pieces: list[tuple[int, memoryview, bool]]) -> None:
-        for worker, piece, ends in pieces:
-            self._text += piece
-            if ends and self._text:
-                self._add(worker, self._text)
-                self._text = bytearray()
+    def flush(self) -> None:
         now = time.monotonic()
         if now - self._sent >= BATCH_SECONDS or len(self._pile) >= BATCH_ROWS:
             self._sent = now
             self._send(self.batch())
 
-    def _add(self, worker: int, text: bytearray) -> None:
-        made, metadata = text[: row.SIZE], NO_METADATA
-        numbers = self._numbers.setdefault(worker, array("I", [UNKEPT]))
+    def put(self, piece: Piece) -> None:
+        text = piece.text
+        made, metadata = bytearray(text[: row.SIZE]), NO_METADATA
+        numbers = self._numbers.setdefault(piece.worker, array("I", [UNKEPT]))
         if len(text) > row.SIZE:
             texts, seen, told, messages = cbor2.loads(text[row.SIZE :])
             numbers.extend(map(self._numbering.of_text, texts))
@@ -154,6 +147,3 @@ class _Merged:
         texts, seen = self._numbering.take(), self._seen.take()
         batch = self._pile.take(texts, seen, self._start, read, self._spool.refused)
         return batch._replace(places=places, descriptions=descriptions)
-
-    def stopped(self) -> bool:
-        return False

@@ -10,6 +10,7 @@ from rich.text import Text
 from kinspect.analysis.answer import open_answer
 from kinspect.answers import Counted
 from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.exchange.lines import Line
 from kinspect.model import NS_PER_SECOND
 from kinspect.output import Style
 from kinspect.output.answers.layout import Room
@@ -57,10 +58,10 @@ class LivePage:
         self._lines: list[Text] = []
         self._top = 0
 
-    def exchange(self, exchange: Exchange) -> None:
-        """Count an exchange."""
-        self._exchanges += 1
-        self.counted.exchange(exchange)
+    def take(self, line: Line) -> None:
+        """Count a line."""
+        self._exchanges += isinstance(line, Exchange)
+        self.counted.take(line)
 
     def look(self, found: dict[str, Any], width: int) -> None:
         """Take the rows of the answer's object."""

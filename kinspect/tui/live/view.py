@@ -1,4 +1,4 @@
-"""The live view: a writer of exchanges that draws at intervals.
+"""The live view: a sink of exchanges that draws at intervals.
 
 It runs in the decoding process and takes at most a tenth of its time: the capturing process does not wait for it.
 """
@@ -17,10 +17,12 @@ from kinspect.analysis.recent import RecentTraffic
 from kinspect.analysis.traffic import TrafficResult
 from kinspect.answers import Counted
 from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.exchange.lines import Line
 from kinspect.kafka.view.view import View
 from kinspect.model import NS_PER_SECOND
 from kinspect.output import Style, table
 from kinspect.output.clock import day_and_clock
+from kinspect.sink import CONNECTION, EXCHANGE, Sink
 from kinspect.tui.live import pages, panels
 from kinspect.tui.live.keys import KeyReader
 from kinspect.tui.live.pages import OPENED, LivePage
@@ -49,10 +51,13 @@ class Below(NamedTuple):
     rows: list[LastRow]
 
 
-class LiveView:
+class LiveView(Sink):
     """Draws statistics and the last exchanges, or the page of an answer, on `screen`, within `at_work`. `title`: the
     source of the packets; `quit` is called when q is pressed; `clock`: nanoseconds that do not go back; `wall`: the
     time, in seconds."""
+
+    lines = frozenset({EXCHANGE, CONNECTION})
+    """Pages count connections too."""
 
     def __init__(
         self,
@@ -102,21 +107,19 @@ class LiveView:
             finally:
                 self._status = None
 
-    def exchange(self, exchange: Exchange) -> None:
-        """Count an exchange. It becomes a row, at once if it is large, else at the next `flush` if it is still kept."""
-        self._exchanges += 1
-        self._failed += self._recent.at(self._clock()).add(exchange)
+    def take(self, line: Line) -> None:
+        """Count a line. An exchange becomes a row, at once if it is large, else at the next `flush` if it is still
+        kept."""
         for page in self._pages.values():
-            page.exchange(exchange)
-        self._pending.append(exchange)
-        messages = (exchange.request, exchange.response)
+            page.take(line)
+        if not isinstance(line, Exchange):
+            return
+        self._exchanges += 1
+        self._failed += self._recent.at(self._clock()).add(line)
+        self._pending.append(line)
+        messages = (line.request, line.response)
         if sum([message.size for message in messages if message is not None]) >= ROW_AT_ONCE:
             self._make_rows()
-
-    def line(self, line: dict[str, Any]) -> None:
-        """Count a connection that ended, for pages."""
-        for page in self._pages.values():
-            page.counted.line(line)
 
     def flush(self) -> None:
         """Draw a frame if one is due. To be called several times a second, also without new exchanges."""

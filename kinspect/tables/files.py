@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import date
 from typing import Any
 from uuid import uuid4
 
-from kinspect.cli.sink import Closed, Input
 from kinspect.kafka.exchange.lines import Line
 from kinspect.kafka.view.view import View
 from kinspect.model import NS_PER_DAY
+from kinspect.output import Opening
 from kinspect.output.escape import printable
+from kinspect.sink import Closed, Input, Sink
 from kinspect.tables.builder import TableBuilder
-from kinspect.tables.names import PROBLEMS
+from kinspect.tables.names import DEFAULT_TABLES, PROBLEMS, RECORDS, TABLES
 from kinspect.tables.parquet import PartFiles, TableFolder, problem_rows
 from kinspect.tables.rows import Unread, open_table
 
@@ -24,14 +25,20 @@ EVERY_SECONDS = 60.0
 _FIRST_DAY = date(1970, 1, 1).toordinal()
 
 
-class TableFiles:
-    """The `Sink` of a run's tables. `names`: which tables; `path`: their folder; `view`: what bodies show; `force`:
-    tables that are there are replaced; `rolls`: what is there counts each minute, not all at the end.
+def open_sink(opening: Opening) -> TableFiles:
+    """The tables that are asked for. Raises KinspectError for a folder that cannot be used."""
+    asked = opening.own["tables"]
+    if asked is None:
+        asked = (*DEFAULT_TABLES, RECORDS) if opening.view.records else DEFAULT_TABLES
+    names = [name for name in TABLES if name in asked]
+    return TableFiles(names, opening.path or "", opening.view, opening.force, opening.rolls)
 
-    Raises KinspectError for a folder that cannot be used.
-    """
 
-    def __init__(self, names: Iterable[str], path: str, view: View, force: bool, rolls: bool) -> None:
+class TableFiles(Sink):
+    """Writes tables. `names`: which; `path`: their folder; `view`: what bodies show; `force`: tables that are there are
+    replaced; `rolls`: what is there counts each minute, not all at the end."""
+
+    def __init__(self, names: Sequence[str], path: str, view: View, force: bool, rolls: bool) -> None:
         # Records have a table of their own: without a payload, bodies do not repeat them.
         view = replace(view, records=False)
         tables = {name: open_table(name, None, view) for name in names}
@@ -54,24 +61,24 @@ class TableFiles:
             self._write()
             self._folder.put()
 
-    def follow(self, number: int) -> None:
-        """Be the sink of worker `number` of `--jobs`, beside others that write into the same folder."""
+    def follow(self, number: int) -> Sink:
+        """Write into the same folder beside others."""
         self._files = PartFiles(self._folder.staging, f"{self._run_id}-{number}")
+        return self
 
-    def share(self) -> dict[str, Any]:
-        """Write what a worker has; number of rows and dates by table, of types that CBOR has."""
+    def part(self) -> Any:
+        """Number of rows and dates by table; the rows are in files."""
         self._write()
         return {"rows": self._builder.made, "dates": {n: sorted(d) for n, d in self._files.dates.items()}}
 
-    def add_share(self, share: dict[str, Any]) -> None:
-        """Count what a worker wrote."""
-        for name, rows in share["rows"].items():
+    def merge(self, part: Any) -> None:
+        for name, rows in part["rows"].items():
             self._rows[name] += rows
-        for name, dates in share["dates"].items():
+        for name, dates in part["dates"].items():
             self._dates[name].update(dates)
 
     def close(self, read: Input) -> Closed:
-        self.add_share(self.share())
+        self.merge(self.part())
         if read.begun:
             if unread := [*_unread(read)]:
                 day = _day(read.first)

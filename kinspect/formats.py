@@ -1,0 +1,121 @@
+"""The table of output formats: what a command needs to know of each before it is at work."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import NamedTuple
+
+from kinspect.output import DETAIL, ECS, JSONL, NONE, TABLE, Opening
+from kinspect.sink import Sink
+from kinspect.tables.names import RECORDS, TABLES
+
+LINES, PEOPLE, BYTES, FOLDER = "lines", "people", "bytes", "folder"
+"""What is written: lines for programs, each of which stands for itself, so that a file may end behind any of them; text
+for people; bytes that are cut nowhere; or a folder of files."""
+TEXTS = "texts"
+"""Bodies as one text each, or none."""
+
+
+class Own(NamedTuple):
+    """An option that a format alone has: some of `words`, with commas between."""
+
+    name: str
+    words: tuple[str, ...]
+    help: str
+
+
+class Refused(NamedTuple):
+    """Options that a format refuses, unless one of `unless` is given, and what is said: as in rules between options."""
+
+    options: str
+    text: str
+    unless: str | tuple[str, ...] = ()
+
+
+class Format(NamedTuple):
+    """An output format.
+
+    `module` has the function `open_sink`, which makes its `Sink` of an `Opening`; None: nothing is written. `writes`:
+    one of those above. `help`: what it is, in the help of `--format`. `jobs`, `sorted_jobs`: exchanges do not depend on
+    earlier ones, so that several processes can write it; the same with `--sort`. `has`: the options of lines for
+    programs that it has. `bodies`: how it has bodies, if not as objects: as `TEXTS`, or in words on a form of its own.
+    `lacks`: why it has no line of some exchanges. `extra`: what it needs, if that is not installed everywhere. `own`:
+    options that it alone has; `refused`: those that it refuses beside what the rest of the row says.
+    """
+
+    module: str | None
+    writes: str
+    help: str = ""
+    jobs: bool = True
+    sorted_jobs: bool = True
+    has: frozenset[str] = frozenset()
+    bodies: str = ""
+    lacks: str = ""
+    extra: str | None = None
+    own: tuple[Own, ...] = ()
+    refused: tuple[Refused, ...] = ()
+
+
+FORMATS = {
+    # Rows stand below their day.
+    TABLE: Format("kinspect.output.table", PEOPLE, jobs=False),
+    # Trees have numbers.
+    DETAIL: Format("kinspect.output.detail", PEOPLE, "every field, as a tree", jobs=False, sorted_jobs=False),
+    JSONL: Format(
+        "kinspect.output.jsonl",
+        LINES,
+        has=frozenset({"emit", "fields", "body", "no_nulls", "max_line", "no_users"}),
+    ),
+    ECS: Format(
+        "kinspect.output.ecs",
+        LINES,
+        "keys of the Elastic Common Schema",
+        has=frozenset({"emit", "body", "max_line", "no_users"}),
+        bodies=TEXTS,
+    ),
+    "request-log": Format(
+        "kinspect.output.requestlog",
+        LINES,
+        "as brokers log requests",
+        has=frozenset({"no_users"}),
+        bodies="as brokers log them",
+        lacks="a request log has completed requests alone",
+    ),
+    NONE: Format(None, BYTES, "the closing summary alone, which then tells no problems"),
+    "parquet": Format(
+        "kinspect.tables.files",
+        FOLDER,
+        sorted_jobs=False,
+        has=frozenset({"no_users"}),
+        extra="parquet",
+        own=(
+            Own(
+                "tables",
+                TABLES,
+                f"Which tables of parquet: {', '.join(TABLES)}.  [default: all, {RECORDS} only with --records]",
+            ),
+        ),
+        refused=(
+            Refused("format=parquet", "{} writes tables: say where with -o DIR", unless="path"),
+            Refused("output_mode", "{} is not for --format {format}: only the owner may read tables"),
+            Refused("sort", "{} is not for --format {format}: the column completion sorts rows"),
+        ),
+    ),
+}
+"""All output formats by their names, in the order of the help."""
+
+
+def those_that_write(what: str) -> list[str]:
+    """The names of the formats that write this."""
+    return [name for name, each in FORMATS.items() if each.writes == what]
+
+
+def those_with(option: str) -> list[str]:
+    """The names of the formats that have an option of lines for programs."""
+    return [name for name, each in FORMATS.items() if option in each.has]
+
+
+def open_sink(name: str, opening: Opening) -> Sink:
+    """The sink of a format that writes anything. Its libraries are loaded only here."""
+    sink: Sink = import_module(FORMATS[name].module or "").open_sink(opening)
+    return sink
