@@ -522,9 +522,13 @@ def configs() -> dict[str, Config]:
     return found
 
 
-@cache
 def traits(name: str) -> dict[int, str]:
     """The trait of each API that has it, by key."""
+    return _column(name)
+
+
+@cache
+def _column(name: str) -> dict[int, str]:
     names, *rows = _trait_rows()
     column = names.index(name)
     return {int(row[0]): row[column] for row in rows if row[column] not in _NO_TRAIT}

@@ -27,12 +27,13 @@ def test_a_key_log_without_secrets_is_named_once(capsys, texts, lines):
         filter=Filter(),
         emit=frozenset({"exchange"}),
         view=View(),
-        format_name="none",
+        format=None,
+        silent=True,
         keylog=SimpleNamespace(more=lambda: next(following)),
         values={"keylog": "keys", "utc": False},
     )
     packets = SimpleNamespace(secrets=[], status=Status([], bytes_total=0))
-    run = ReadRun(packets, Inspector(), options, Interrupt(), None, None, keylog=options.keylog)
+    run = ReadRun(packets, Inspector(), options, Interrupt(), None, [], keylog=options.keylog)
     for _ in texts:
         run.add_secrets()
     assert capsys.readouterr().err.count("keys: no TLS secrets in it") == lines

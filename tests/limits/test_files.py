@@ -45,7 +45,7 @@ ALLOWED = {
         for name in (
             *("__init__.py", "analysis/answer.py", "cli/__init__.py", "cli/beforehand.py"),
             *("cli/progress.py", "protocol/__init__.py"),
-            *("output/__init__.py", "output/answers/__init__.py", "output/answers/layout.py"),
+            *("formats.py", "output/answers/__init__.py", "output/answers/layout.py"),
         )
     },
     # Moves folders that the run itself wrote, from beside the tables into them: by table and date.
