@@ -1,5 +1,6 @@
 """Every filter lists in the explorer what `read` prints with it."""
 
+from contextlib import suppress
 from itertools import islice
 
 import pytest
@@ -17,7 +18,7 @@ SAMPLE = (
     CAPTURES / "3.9.2" / "sasl_plain.pcap.gz",
 )
 MOST_BYTES = 3_000_000
-TRIED = 4
+TRIED = 2
 """Most names of a capture that are tried."""
 VALUES = {"PATTERN": ("*", "!*"), "TIME": ("0.5", "+1s", "+2s"), None: (None,)}
 """Values that are tried of every filter that takes them, by what stands for them in `--help`."""
@@ -35,7 +36,10 @@ def captures():
 def both(request):
     """A capture, its rows, and the ids of its exchanges."""
     path = request.param
-    ids = [exchange.event_id for exchange in kinspect.read(path, keylog=keylog(path))]
+    ids = []
+    # Some captures are none, or are cut.
+    with suppress(kinspect.CaptureError):
+        ids += (exchange.event_id for exchange in kinspect.read(path, keylog=keylog(path)))
     return path, indexed(path, keylog=keylog(path)), ids
 
 
