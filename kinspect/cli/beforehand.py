@@ -22,6 +22,10 @@ class Late(NamedTuple):
     extra: str | None = None
 
 
+def _of_format(name: str, module: str, extra: str) -> Late:
+    return Late(lambda values: values["format_name"] == name, (module,), extra)
+
+
 LATE = (
     Late(
         lambda values: True,
@@ -45,7 +49,7 @@ LATE = (
         "metrics",
     ),
     *(
-        Late(lambda values, name=name: values["format_name"] == name, (each.module,), each.extra)  # type: ignore[misc]
+        _of_format(name, each.module, each.extra)
         for name, each in FORMATS.items()
         if each.module is not None and each.extra is not None
     ),

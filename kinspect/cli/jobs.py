@@ -41,21 +41,23 @@ def read_shared(run: ReadRun, timeline: Timeline, count: int) -> dict[str, Any]:
 class _Job(WorkerJob):
     """What the sinks of a worker make of the lines that pass the filter."""
 
+    run: ReadRun
+
     def __init__(self, run: ReadRun, number: int, count: int) -> None:
-        self._run = self.run = run
+        self.run = run
         run.give_to(sink.follow(number) for sink in run.sinks)
         run.inspector = make_inspector(run.options, run.packets, run.sinks, **own_islands(number, count))
         run.follow()
         self.lines = run.inspector.emit
 
     def take(self, line: Line) -> None:
-        self._run.show_one(line)
+        self.run.show_one(line)
 
     def text(self) -> bytes:
-        return b"".join([sink.text() for sink in self._run.sinks])
+        return b"".join([sink.text() for sink in self.run.sinks])
 
     def part(self) -> Any:
-        return {"tally": asdict(self._run.tally), "parts": [sink.part() for sink in self._run.sinks]}
+        return {"tally": asdict(self.run.tally), "parts": [sink.part() for sink in self.run.sinks]}
 
 
 class _Written(TextOutput):

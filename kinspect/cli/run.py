@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -69,7 +69,7 @@ class RunOptions(NamedTuple):
     view: View
     names: dict[str, str] | None
     keylog: KeyLogFile | None
-    own: dict[str, frozenset[str] | None] = {}  # noqa: RUF012  # read only
+    own: Mapping[str, frozenset[str] | None] = {}
     otlp: Otlp | None = None
 
     @property
@@ -208,8 +208,8 @@ def _nothing() -> None: ...
 @dataclass(slots=True, eq=False, repr=False)
 class ReadRun(Run):
     """Reads packets and gives the lines that pass the filter to its sinks. `between`: called behind each block, when
-    its lines are written; `takes`: what takes a line, by its class; `asked`:
-    the classes of those that are asked for."""
+    its lines are written; `takes`: what takes a line, by its class; `asked`: the classes of those that are asked
+    for."""
 
     options: RunOptions
     interrupt: Interrupt

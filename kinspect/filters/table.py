@@ -1,6 +1,7 @@
 """The filters, as a table: `FILTERS`. A row is all that there is of a filter."""
 
 # Annotations are values here: the rows stand in those of `Filters`.
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -58,7 +59,7 @@ def _nothing(_: Facts) -> Iterable[str | None]:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class Row:
+class Row(ABC):
     """A filter. `help`: its line in `--help`; `turn`: of several filters those with smaller numbers are asked first, so
     that bodies are decoded for few exchanges; `needs`: what must be read for it.
 
@@ -82,21 +83,26 @@ class Row:
     offered: Names = _nothing
     left_out: Mapping[str, Callable[[Facts], Iterable[str] | int | None]] = field(default_factory=dict)
 
+    @abstractmethod
     def test(self, given: Any, start: Callable[[], int | None]) -> Test:
         """The test of `given`; `start` gives the time of the capture's first packet. Raises KinspectError."""
-        raise NotImplementedError
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Matching(Row):
     """Patterns. `known`: the texts of an exchange that they match, and whether these are all; `check`: see
-    `Patterns`."""
+    `Patterns`; `called`: what these texts are called where they are told of exchanges that it leaves out."""
 
     metavar = "PATTERN"
     many = True
 
     check: Callable[[str], Predicate] = glob
     known: Callable[[Facts], tuple[Sequence[str], bool]]
+    called: str = ""
+
+    def __post_init__(self) -> None:
+        if self.called:
+            self.left_out = {self.called: lambda facts: self.known(facts)[0]}
 
     def test(self, given: Any, start: Callable[[], int | None]) -> Test:
         patterns, known = Patterns(given, self.check), self.known
@@ -105,13 +111,25 @@ class Matching(Row):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class MatchingEnds(Row):
-    """Patterns of addresses or ports, which lines of all types have. `known`: those that they match."""
+    """Patterns of addresses or ports, which lines of all types have. `known`: those that they match; `called`: what
+    they are called."""
 
     metavar = "PATTERN"
     many = True
 
     check: Callable[[str], Predicate]
     known: OfEnds
+    called: str
+
+    def __post_init__(self) -> None:
+        found = self._found
+        self.left_out = {self.called: found}
+        if self.offered is _nothing:
+            self.offered = found
+
+    def _found(self, facts: Facts) -> set[str]:
+        """Those of an exchange; what both sides share is given once."""
+        return set(self.known(*_ends(facts)))
 
     def test(self, given: Any, start: Callable[[], int | None]) -> Test:
         patterns, known = Patterns(given, self.check), self.known
@@ -248,11 +266,6 @@ def _broker_ip(client: HostPort, broker: HostPort) -> Sequence[str]:
     return (broker[0],)
 
 
-def _of(known: OfEnds) -> Callable[[Facts], set[str]]:
-    """The same of an exchange; what both sides share is given once."""
-    return lambda facts: set(known(*_ends(facts)))
-
-
 def _bodies_known(facts: Facts) -> bool:
     """True if every message that was sent could be read to its end, as far as known."""
     return bool(facts.request_read) and facts.response_read is not False
@@ -320,21 +333,21 @@ GROUP = Matching(
     needs=BODIES,
     known=lambda facts: (facts.summary.groups, _bodies_known(facts)),
     offered=lambda facts: facts.summary.groups,
-    left_out={"groups": lambda facts: facts.summary.groups},
+    called="groups",
 )
 CLIENT_ID = Matching(
     help="Client ids.",
     turn=0,
     known=lambda facts: _one(facts.client_id),
     offered=lambda facts: (facts.client_id,),
-    left_out={"client ids": lambda facts: _one(facts.client_id)[0]},
+    called="client ids",
 )
 PRINCIPAL = Matching(
     help="Users that SASL named, or of requests in Envelopes.",
     turn=1,
     known=_principal,
     offered=lambda facts: (facts.principal,),
-    left_out={"principals": lambda facts: _principal(facts)[0]},
+    called="principals",
 )
 SOFTWARE = Matching(
     help="Clients' software as they tell it, by name or name/version (apache-kafka-java/4.*).",
@@ -349,31 +362,28 @@ ROLE = Matching(
     check=word_predicate("role", ROLES),
     known=lambda facts: _one(facts.role),
     words=lambda: ROLES,
-    left_out={"roles": lambda facts: _one(facts.role)[0]},
+    called="roles",
 )
 HOST = MatchingEnds(
     help="Addresses or networks (10.0.0.0/8) of either side.",
     turn=2,
     check=host_predicate,
     known=_both_ips,
-    offered=_of(_both_ips),
-    left_out={"addresses": _of(_both_ips)},
+    called="addresses",
 )
 CLIENT_HOST = MatchingEnds(
     help="Addresses or networks of the client.",
     turn=2,
     check=host_predicate,
     known=_client_ip,
-    offered=_of(_client_ip),
-    left_out={"clients' addresses": _of(_client_ip)},
+    called="clients' addresses",
 )
 BROKER_HOST = MatchingEnds(
     help="Addresses or networks of the broker.",
     turn=2,
     check=host_predicate,
     known=_broker_ip,
-    offered=_of(_broker_ip),
-    left_out={"brokers' addresses": _of(_broker_ip)},
+    called="brokers' addresses",
 )
 PORT = MatchingEnds(
     help="Ports of either side.",
@@ -381,7 +391,7 @@ PORT = MatchingEnds(
     check=port_predicate,
     known=_both_ports,
     offered=lambda facts: (str(facts.connection.broker_port),),
-    left_out={"ports": _of(_both_ports)},
+    called="ports",
 )
 ERROR = Matching(
     help="Error codes in the response, by name in any case or by code.",
@@ -401,7 +411,7 @@ WAIT = Matching(
     check=word_predicate("cause", CAUSES),
     known=_wait,
     words=lambda: CAUSES,
-    left_out={"causes": lambda facts: _wait(facts)[0]},
+    called="causes",
 )
 ERRORS_ONLY = Switch(
     help="Only exchanges with an error code or a problem, refused logins, requests unanswered before the capture's end,"

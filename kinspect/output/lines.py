@@ -32,27 +32,30 @@ class LineSink(PieceSink):
         self._waiting: list[bytes] = []
         self._bytes = 0
 
+    def _text(self, line: Line) -> bytes:
+        return self._exchange(line) if isinstance(line, Exchange) else self._other(line.to_dict())
+
     def take(self, line: Line) -> bool | None:
-        text = self._exchange(line) if isinstance(line, Exchange) else self._other(line.to_dict())
+        text = self._text(line)
         if not text:
             return False
+        self._put(text)
+        return None
+
+    def piece(self, line: Line) -> Piece:
+        return Piece(self._text(line))
+
+    def put(self, piece: Piece) -> None:
+        self._put(piece.text)
+
+    def tell(self, line: dict[str, Any]) -> None:
+        self._put(self._other(line))
+
+    def _put(self, text: bytes) -> None:
         self._waiting.append(text)
         self._bytes += len(text)
         if self._bytes >= BATCH_BYTES:
             self._write()
-        return None
-
-    def piece(self, line: Line) -> Piece:
-        return Piece(self._exchange(line) if isinstance(line, Exchange) else self._other(line.to_dict()))
-
-    def put(self, piece: Piece) -> None:
-        self._waiting.append(piece.text)
-        self._bytes += len(piece.text)
-        if self._bytes >= BATCH_BYTES:
-            self._write()
-
-    def tell(self, line: dict[str, Any]) -> None:
-        self._waiting.append(self._other(line))
 
     def flush(self) -> None:
         if self._waiting:
