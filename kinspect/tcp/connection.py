@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 from kinspect.state import fields, fill
 from kinspect.tcp.held import FINISH, Held
@@ -13,11 +13,19 @@ from kinspect.tcp.strays import Stray
 
 NEVER: Final = (1 << 62) - 1  # as large as an int may be that the compiled form keeps in a register
 
-ABSENT: Final = -1
-"""`Half.stamp` if the first packet had none."""
 UNKNOWN_TICK: Final = 0
 UNUSABLE_TICK: Final = -1
-"""`Half.tick` before it was measured, and if it is none that a clock has."""
+"""`SenderClock.tick` before it was measured, and if it is none that a clock has."""
+
+
+class SenderClock(NamedTuple):
+    """A sender's own clock: the timestamp that it gave its first packet, when that came, and the nanoseconds after
+    which it gives the next one (`timestamps`)."""
+
+    stamp: int
+    time: int
+    tick: int = UNKNOWN_TICK
+
 
 NO_STRAYS: Final[list[Stray]] = []
 """Shared empty list of islands without strays; never appended to."""
@@ -77,15 +85,25 @@ class Half:
     first number that its peer acknowledged (-1: none). `scope` and `hops` (the time to live) are those of its first
     packet; `scope` is None while there was none. `row` is the number of its last packet in `RecentPackets`, `thinned`
     the last one when these were thinned, and `linked` the number of packets since. `trace` tells of packets before
-    those. `stamp`: the timestamp that the sender's own clock gave its first packet, which came at `stamp_time`;
-    `tick`: the nanoseconds after which that clock gives the next one (`timestamps`).
+    those. `sender`: the sender's own clock, if its packets have timestamps.
     """
 
     STATE: ClassVar = """
         ack bytes calm clock conflicts direction far fin_guessed finished frame gap_bytes hops isn next
-        packets scope seen stamp stamp_time tick time trace
+        packets scope seen time trace
     """.split()
-    __slots__ = (*STATE, "connection", "handler", "held", "island", "linked", "peer", "row", "thinned")
+    __slots__ = (
+        *STATE,
+        "connection",
+        "handler",
+        "held",
+        "island",
+        "linked",
+        "peer",
+        "row",
+        "sender",
+        "thinned",
+    )
 
     connection: Connection
     island: Island
@@ -107,9 +125,8 @@ class Half:
         self.conflicts = 0
         self.scope: bytes | None = None
         self.hops = 0
-        self.clock = self.stamp_time = 0
-        self.stamp = ABSENT
-        self.tick = UNKNOWN_TICK
+        self.clock = 0
+        self.sender: SenderClock | None = None
         self.time: int | None = None
         self.frame = 0
         self.row = self.thinned = -1
@@ -119,18 +136,20 @@ class Half:
 
     def state(self) -> list[Any]:
         """State for `fill`, without its last packets, which belong to the table."""
-        return [fields(self, self.STATE), self.held and self.held.state()]
+        return [fields(self, self.STATE), self.held and self.held.state(), self.sender]
 
     def fill(self, state: Sequence[Any]) -> None:
         """Go on with the direction of `state`."""
-        own, held = state
+        own, held, sender = state
         fill(self, self.STATE, own)
         self.held = held and Held.from_state(held)
+        self.sender = sender and SenderClock(*sender)
 
     def set_forward(self, by: int) -> None:
         """Go on as if all that was had been so much later."""
         self.clock += by
-        self.stamp_time += by
+        if self.sender is not None:
+            self.sender = self.sender._replace(time=self.sender.time + by)
         if self.held is not None:
             self.held.set_forward(by)
 

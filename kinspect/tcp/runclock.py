@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from kinspect.model import NS_PER_MS, Segment
-from kinspect.tcp.connection import ABSENT
 from kinspect.tcp.keys import pair
 from kinspect.tcp.sequence import MASK
-from kinspect.tcp.timestamps import timestamp
+from kinspect.tcp.timestamps import ABSENT, timestamp
 
 ISLANDS: Final = 8
 """Number of islands that must have reached a time."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from kinspect.model import NS_PER_MS, RST, SYN, Segment
-from kinspect.tcp.connection import ABSENT, UNKNOWN_TICK, UNUSABLE_TICK, Half
+from kinspect.tcp.connection import UNKNOWN_TICK, UNUSABLE_TICK, Half, SenderClock
 from kinspect.tcp.lookup import CLOSE, is_near
 from kinspect.tcp.sequence import distance
 
+ABSENT: Final = -1
+"""Timestamp of a packet without one."""
 OPTION_BYTES: Final = 14
 """Bytes at the end of a header in which it is looked for. It is the last option (RFC 7323, appendix A); in a SYN four
 bytes of others may follow."""
@@ -48,24 +50,25 @@ def timestamp(segment: Segment) -> int:
 
 def note(half: Half, segment: Segment) -> None:
     """Note the timestamp of a direction's first packet."""
-    time = segment[1]
-    if time is not None:
-        half.stamp, half.stamp_time = timestamp(segment), time
+    time, stamp = segment[1], timestamp(segment)
+    if time is not None and stamp != ABSENT:
+        half.sender = SenderClock(stamp, time)
 
 
 def measure(half: Half, segment: Segment) -> None:
     """Note the tick that a later packet shows, if it comes late enough and the tick is not known."""
-    time = segment[1]
-    if half.stamp == ABSENT or half.tick != UNKNOWN_TICK or time is None:
+    sender, time = half.sender, segment[1]
+    if sender is None or sender.tick != UNKNOWN_TICK or time is None:
         return
-    if time - half.stamp_time >= MEASURED_NS:
-        half.tick = _tick(time - half.stamp_time, _ticks(half, segment), ROUGHLY)
+    passed = time - sender.time
+    if passed >= MEASURED_NS:
+        half.sender = sender._replace(tick=_tick(passed, _ticks(sender, segment), ROUGHLY))
 
 
-def _ticks(half: Half, segment: Segment) -> int:
+def _ticks(sender: SenderClock, segment: Segment) -> int:
     """Ticks of the sender's clock since the timestamp that was noted; below 0: not known."""
     stamp = timestamp(segment)
-    return ABSENT if stamp < 0 or half.stamp < 0 else distance(stamp, half.stamp)
+    return ABSENT if stamp == ABSENT else distance(stamp, sender.stamp)
 
 
 def _tick(passed: int, ticks: int, tolerance: int) -> int:
@@ -80,19 +83,19 @@ def step(half: Half, segment: Segment, idle_timeout_ns: int) -> int:
     """Nanoseconds by which the capture's clock was set forward before this packet, 0 if it was not: the connection
     seems silent for the idle timeout, but its next packet follows, by whose timestamp it was not."""
     _, time, seq, ack, flags, _, _, _, _, frame, _ = segment
-    connection = half.connection
-    if time is None or flags & (SYN | RST):
+    sender = half.sender
+    if time is None or sender is None or flags & (SYN | RST):
         return 0
-    seeming = time - connection.last.clock
-    ticks = _ticks(half, segment) if seeming >= idle_timeout_ns else ABSENT
-    if ticks < 0 or half.tick == UNUSABLE_TICK:
+    seeming = time - half.connection.last.clock
+    ticks = _ticks(sender, segment) if seeming >= idle_timeout_ns else ABSENT
+    if ticks < 0 or sender.tick == UNUSABLE_TICK:
         return 0
-    passed = time - half.stamp_time
-    if half.tick == UNKNOWN_TICK and (
+    passed = time - sender.time
+    if sender.tick == UNKNOWN_TICK and (
         ticks * LONG_TICK >= idle_timeout_ns or _tick(passed, ticks, CLOSELY) != UNUSABLE_TICK
     ):
         return 0
-    by = passed - ticks * max(half.tick, USUAL_TICK)
+    by = passed - ticks * max(sender.tick, USUAL_TICK)
     silent = seeming - by
     follows = is_near(half, seq, ack, flags, frame) and abs(distance(seq, half.next)) < CLOSE
     spoke = -idle_timeout_ns < silent < idle_timeout_ns and 2 * silent < seeming
