@@ -13,6 +13,7 @@ from time import process_time
 import pytest
 from analysis.runs import exchanges, rows_of
 from support.captures import CAPTURES, captures, each_folder
+from support.packets import nanosecond_pcap, packets
 from support.pcap import START_US, Conversation, pcap
 
 from kinspect.analysis.answers.lags import BLANKS_KEPT, NO_BLANKS, read_batches, with_blanks
@@ -380,7 +381,7 @@ class Wire:
         """A JoinGroup of a client `a`, whose member id is `a-1` unless another is given."""
         member = member or f"{client}-1"
         topics, owned = more.pop("topics", ["t"]), more.pop("owned", None)
-        protocol = more.pop("protocol", "range")
+        protocol, connection = more.pop("protocol", "range"), more.pop("connection", None)
         self.ask(
             client,
             JOIN,
@@ -406,9 +407,10 @@ class Wire:
                 "members": [{"member_id": one, "metadata": b""} for one in members],
             },
             end,
+            connection,
         )
 
-    def sync(self, client, begin, end, generation, assigned, *, member=None, error=0):
+    def sync(self, client, begin, end, generation, assigned, *, member=None, error=0, connection=None):
         self.ask(
             client,
             SYNC,
@@ -423,6 +425,7 @@ class Wire:
             },
             {"error_code": error, "protocol_type": "consumer", "assignment": assignment(assigned)},
             end,
+            connection,
         )
 
     def heartbeat(self, client, begin, error=0, *, member=None, generation=1):
@@ -537,6 +540,24 @@ def test_a_wait_whose_begin_was_not_seen_has_no_length(answered):
     wire.sync("b", 1030, 1040, 7, {"t": [0]})
     first, second = answered(wire)["rebalances"]
     assert (first["stopped_ms"], second["stopped_ms"]) == ({"b": None}, {})
+
+
+def test_the_longest_stop_is_not_known_where_that_of_a_member_is_not(kinspect, answered, tmp_path):
+    """Of another one with the same client id, or in another rebalance."""
+    wire = Wire()
+    wire.join("a", 0, 10, 7, members=["a-1", "b-1"])
+    wire.join("a", 1, 11, 7, asked="b-1", member="b-1", connection="b")
+    wire.sync("a", 20, 30, 7, {"t": [1]}, member="b-1", connection="b")
+    wire.sync("a", 21, 31, 7, {"t": [0]})
+    assert rebalance(answered(wire), 7)["stopped_ms"] == {"a": None}
+
+    whole = packets(CAPTURES / "4.4.0" / "groups_classic.pcap.gz")
+    path = tmp_path / "half.pcap"
+    path.write_bytes(nanosecond_pcap(whole[len(whole) // 2 :]))
+    out = kinspect("groups", "--format", "table", "--group", "pc-grp-java", "--wide", path).out
+    assert "stood still pc-jv-1 0 ms" in out
+    assert "stood still pc-jv-1 ?" in out
+    assert out.splitlines()[1].split()[5:8] == ["3", "?", "0"]
 
 
 def test_a_spare_member_stands_still_until_it_gets_a_partition(answered):
@@ -748,25 +769,9 @@ def test_eager_members_that_say_what_they_own_keep_nothing(answered):
 def test_members_of_one_client_id_are_counted_together(answered):
     wire = Wire()
     wire.join("a", 0, 10, 1, members=["a-1", "a-2"])
-    wire.ask(
-        "a",
-        JOIN,
-        1,
-        {"group_id": "g", "member_id": "", "protocol_type": "consumer", "protocols": []},
-        {"error_code": 0, "generation_id": 1, "leader": "a-1", "member_id": "a-2"},
-        11,
-        connection="other",
-    )
+    wire.join("a", 1, 11, 1, member="a-2", connection="other")
     wire.sync("a", 20, 30, 1, {"t": [0]})
-    wire.ask(
-        "a",
-        SYNC,
-        21,
-        {"group_id": "g", "generation_id": 1, "member_id": "a-2", "protocol_type": "consumer"},
-        {"error_code": 0, "protocol_type": "consumer", "assignment": assignment({"t": [1]})},
-        41,
-        connection="other",
-    )
+    wire.sync("a", 21, 41, 1, {"t": [1]}, member="a-2", connection="other")
     found = rebalance(answered(wire), 1)
     assert found["assigned"] == {"a": ["t-0", "t-1"]}
     assert found["stopped_ms"] == pytest.approx({"a": 40}, abs=0.5)

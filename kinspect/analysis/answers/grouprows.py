@@ -244,17 +244,14 @@ V = TypeVar("V")
 def _by_client(
     values: dict[str, V | None], members: dict[str, Member], join: Callable[[list[V]], Any]
 ) -> Row:
-    """Values by client id: of several members of one client id those that are known; None if none is. Members that
-    others tell of alone have none."""
-    found: dict[str, list[V]] = {}
-    heard = {
-        member: value for member, value in values.items() if member in members and members[member].client
-    }
-    for member, value in heard.items():
-        known = found.setdefault(_label(member, members), [])
-        if value is not None:
-            known.append(value)
-    return {client: join(found[client]) if found[client] else None for client in sorted(found)}
+    """Values by client id: of several members of one client id as one; None if one is not known. Members that others
+    tell of alone have none."""
+    found: dict[str, list[V | None]] = {}
+    for member, value in values.items():
+        if member in members and members[member].client:
+            found.setdefault(_label(member, members), []).append(value)
+    known = {client: [one for one in each if one is not None] for client, each in sorted(found.items())}
+    return {client: join(each) if len(each) == len(found[client]) else None for client, each in known.items()}
 
 
 def partition(topic: str, index: int) -> str:

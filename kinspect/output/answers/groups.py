@@ -9,7 +9,7 @@ from shlex import quote
 from typing import Any
 
 from kinspect.output.answers import typed
-from kinspect.output.answers.layout import ERROR, TIME_OF_DAY, Clock, Layout, known, lasting, listed
+from kinspect.output.answers.layout import ERROR, TIME_OF_DAY, Clock, Layout, known, lasting, listed, longest
 from kinspect.output.columns import Column, Row
 from kinspect.output.instead import ON_TIME
 
@@ -53,8 +53,8 @@ def _members(row: Row) -> str:
 
 def _longest(row: Row) -> str:
     """The longest time for which a member stood still."""
-    stops = [stop for one in row["rebalances"] if (stop := _stop(one)) is not None]
-    return lasting(max(stops, default=None)) if row["rebalances"] else ""
+    stops = [stop for one in row["rebalances"] for stop in one["stopped_ms"].values()]
+    return longest(stops or [None]) if row["rebalances"] else ""
 
 
 def _stop(rebalance: Row) -> float | None:

@@ -302,6 +302,14 @@ def lasting(milliseconds: float | None) -> str:
     return f"{milliseconds:,.0f} ms" if milliseconds < 10_000 else f"{milliseconds / 1000:,.1f} s"
 
 
+def longest(spans: list[float | None]) -> str:
+    """The longest duration: with `+?` where one that is not known may be longer, `?` where none above 0 is known."""
+    most = max((span for span in spans if span is not None), default=None)
+    if None in spans:
+        return f"{lasting(most)}+?" if most else UNKNOWN
+    return lasting(most)
+
+
 def where(key: str, text: Callable[[Any], str] = known) -> Callable[[Row], str]:
     """Cells of a key, without any text where rows do not have it: options of an answer choose their keys."""
     return lambda row: text(row[key]) if key in row else ""

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 
-from kinspect.output.answers.layout import ERROR, NOTE, Clock, Layout, counted, known, lasting, listed
+from kinspect.output.answers.layout import (
+    ERROR,
+    NOTE,
+    Clock,
+    Layout,
+    counted,
+    known,
+    lasting,
+    listed,
+    longest,
+)
 from kinspect.output.columns import Column, Row
 
 EXPECTED = frozenset({"CONCURRENT_TRANSACTIONS"})
@@ -39,8 +49,8 @@ def _epochs(row: Row) -> str:
 
 
 def _longest(row: Row) -> str:
-    spans = [one["duration_ms"] for one in row["transactions"] if one["duration_ms"] is not None]
-    return lasting(max(spans)) if spans else ""
+    ended = [one["duration_ms"] for one in row["transactions"] if one["outcome"] != "open"]
+    return longest(ended) if ended else ""
 
 
 def _records(row: Row) -> str:
