@@ -14,8 +14,8 @@ SeenValues = dict[str, dict[str, ValueCounts]]
 """Number of exchanges with each value, by filter option and kind of value (`topics`). Plain, since it is passed to
 another process as JSON."""
 
-LONGEST = "longest "
-"""Begin of kinds that are not counted: the only value is the greatest, in nanoseconds."""
+LONGEST, LARGEST = "longest ", "largest "
+"""Begins of kinds that are not counted: the only value is the greatest, in nanoseconds or bytes."""
 
 
 def count_values(counts: ValueCounts, values: Iterable[str]) -> None:
@@ -26,13 +26,13 @@ def count_values(counts: ValueCounts, values: Iterable[str]) -> None:
     _prune(counts)
 
 
-def is_longest(kind: str) -> bool:
+def is_greatest(kind: str) -> bool:
     """True for a kind whose only value is the greatest."""
-    return kind.startswith(LONGEST)
+    return kind.startswith((LONGEST, LARGEST))
 
 
 def note(kinds: dict[str, ValueCounts], kind: str, values: Iterable[str] | int | None) -> None:
-    """Add the values of one exchange, or its duration if that is known."""
+    """Add the values of one exchange, or its number if that is known."""
     if isinstance(values, int):
         kinds[kind] = {kind: max(values, kinds.get(kind, {}).get(kind, 0))}
     elif values is not None:
@@ -49,7 +49,7 @@ def add(seen: SeenValues, more: SeenValues) -> None:
     for option, kinds in more.items():
         there = seen.setdefault(option, {})
         for kind, counts in kinds.items():
-            if is_longest(kind):
+            if is_greatest(kind):
                 note(there, kind, counts[kind])
                 continue
             known = there.setdefault(kind, {})

@@ -8,9 +8,8 @@ from typing import Any
 import click
 
 from kinspect.errors import KinspectError
-from kinspect.filters.values import UNITS, parse_duration
+from kinspect.filters.values import UNITS, parse_duration, parse_size
 
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", re.IGNORECASE | re.ASCII)
 SIZE_UNITS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 
@@ -24,12 +23,10 @@ class Size(click.ParamType):  # type: ignore[type-arg]  # not generic before cli
         self._least = least
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        match = _SIZE.fullmatch(str(value).strip())
-        if match is None:
-            self.fail(f"{value!r} is not a size: give bytes, or a number and a unit, as 64MiB", param, ctx)
-        number, prefix, binary = match.groups()
-        base = 1024 if binary else 1000
-        size = int(float(number) * base ** " KMGT".index(prefix.upper() or " "))
+        try:
+            size = parse_size(str(value))
+        except KinspectError as error:
+            self.fail(str(error), param, ctx)
         if self._most is not None and size > self._most:
             self.fail(f"must be {self.written(self._most)} at most", param, ctx)
         if 0 < size < self._least:

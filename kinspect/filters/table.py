@@ -26,7 +26,7 @@ from kinspect.filters.values import (
     word_predicate,
 )
 from kinspect.kafka.connection.roles import ROLES
-from kinspect.kafka.wire.pair import ANSWERED, ORPHAN, UNANSWERED
+from kinspect.kafka.wire.pair import ANSWERED, NO_RESPONSE, ORPHAN, UNANSWERED
 from kinspect.kafka.wire.wait import CAUSES
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import ENVELOPE
@@ -60,22 +60,22 @@ def _nothing(_: Facts) -> Iterable[str | None]:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Row(ABC):
-    """A filter. `help`: its line in `--help`; `turn`: of several filters those with smaller numbers are asked first, so
-    that bodies are decoded for few exchanges; `needs`: what must be read for it.
+    """A filter. `help`: its line in `--help`; `metavar`: what stands for its value there, None: it has none; `turn`: of
+    several filters those with smaller numbers are asked first, so that bodies are decoded for few exchanges; `needs`:
+    what must be read for it.
 
     `words`: the values that there are, for completion; `offered`: names of an exchange that its values may be, for
     completion in the explorer, which offers `words` too if `all_offered`. `left_out`: values to be told of the
     exchanges that it leaves out, by what they are called (`seen.is_greatest` says which of these are numbers).
     """
 
-    metavar: ClassVar[str | None] = "TIME"
-    """What stands for its value in `--help`; None: it has none."""
     many: ClassVar = False
     """True if it may have several values."""
     timed: ClassVar = False
     """True if nearly each exchange is another case: the explorer keeps no verdicts of it."""
 
     help: str
+    metavar: str | None = "TIME"
     turn: int
     needs: str = HEADS
     words: Callable[[], Iterable[str]] | None = None
@@ -93,7 +93,7 @@ class Matching(Row):
     """Patterns. `known`: the texts of an exchange that they match, and whether these are all; `check`: see
     `Patterns`; `called`: what these texts are called where they are told of exchanges that it leaves out."""
 
-    metavar = "PATTERN"
+    metavar: str | None = "PATTERN"
     many = True
 
     check: Callable[[str], Predicate] = glob
@@ -114,7 +114,7 @@ class MatchingEnds(Row):
     """Patterns of addresses or ports, which lines of all types have. `known`: those that they match; `called`: what
     they are called."""
 
-    metavar = "PATTERN"
+    metavar: str | None = "PATTERN"
     many = True
 
     check: Callable[[str], Predicate]
@@ -142,22 +142,22 @@ class MatchingEnds(Row):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class AtLeast(Row):
-    """A duration, of what was answered (`took`) or waits for its answer."""
+    """A number, which that of the exchange (`amount`) is to reach. `read`: reads the one that is asked for."""
 
     timed = True
 
-    took: Callable[[Facts], int | None]
+    amount: Callable[[Facts], int | None]
+    read: Callable[[str], int] = milliseconds
 
     def test(self, given: Any, start: Callable[[], int | None]) -> Test:
-        least, took = milliseconds(given), self.took
+        least, amount_of = self.read(given), self.amount
 
         def test(facts: Facts) -> Verdict:
-            outcome = facts.outcome
-            if outcome not in (ANSWERED, UNANSWERED):
-                # Nothing was due, or the request was not captured.
-                return None if outcome == ORPHAN else False
-            time = took(facts)
-            return None if time is None else time >= least
+            amount, outcome = amount_of(facts), facts.outcome
+            if amount is not None and amount >= least:
+                return True
+            # An orphan's request was not captured; a response that is not due has no time.
+            return None if outcome == ORPHAN or (amount is None and outcome != NO_RESPONSE) else False
 
         return Test(test)
 
@@ -184,7 +184,7 @@ class InTime(Row):
 class Switch(Row):
     """No value. `holds`: what it asks."""
 
-    metavar = None
+    metavar: str | None = None
 
     holds: Callable[[Facts], Verdict]
 
@@ -423,13 +423,13 @@ ERRORS_ONLY = Switch(
 MIN_LATENCY = AtLeast(
     help="Only what took or waited at least this long: 100 or 100ms, 500us, 1.5s.",
     turn=3,
-    took=_latency,
+    amount=_latency,
     left_out={f"{LONGEST}latency (or wait)": _latency},
 )
 MIN_SERVICE = AtLeast(
     help="The same by service_ms: without the time behind other requests of the connection.",
     turn=3,
-    took=_service,
+    amount=_service,
     left_out={f"{LONGEST}service time (or wait)": _service},
 )
 SINCE = InTime(

@@ -28,6 +28,7 @@ UNITS = {
 
 # Texts, not patterns: `re` compiles each when it is first used, and most runs use none.
 _DURATION = rf"(\d+(?:\.\d+)?)\s*({'|'.join(UNITS)})?"
+_SIZE = r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?"
 _EPOCH = r"\d+(?:\.\d+)?"
 _RFC3339 = r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9})\d*)?(?:[Zz]|([+-])(\d\d):(\d\d))?"
 _CLOCK = r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d)(?:\.(\d{1,9})\d*)?)?[Zz]?"
@@ -128,6 +129,15 @@ def parse_duration(text: str, unit: str = "s") -> int:
             f"{text!r} is not a duration: give a number and a unit of us, ms, s, m or h, as 90s"
         )
     return _times(match[1], UNITS[match[2] or unit])
+
+
+def parse_size(text: str) -> int:
+    """Bytes of `65536`, `64KiB`, `64k`, `1.5GB`, in any case."""
+    match = re.fullmatch(_SIZE, text.strip().lower(), re.ASCII)
+    if match is None:
+        raise KinspectError(f"{text!r} is not a size: give bytes, or a number and a unit, as 64MiB")
+    number, prefix, binary = match.groups()
+    return _times(number, (1024 if binary else 1000) ** " kmgt".index(prefix or " "))
 
 
 def _times(number: str, unit: int) -> int:

@@ -9,7 +9,7 @@ from kinspect.kafka.view.view import iso_time
 from kinspect.model import NS_PER_US
 from kinspect.output.clock import NO_DATE, day_and_clock
 from kinspect.output.escape import escape
-from kinspect.seen import ValueCounts, is_longest, may_be_more
+from kinspect.seen import LARGEST, ValueCounts, is_greatest, may_be_more
 
 if TYPE_CHECKING:
     from kinspect.output.tally import Tally
@@ -34,8 +34,9 @@ def instead(tally: Tally) -> str:
 
 def _there(kind: str, counts: ValueCounts) -> str:
     """The most frequent values, equals in the order of names, and the number of others."""
-    if is_longest(kind):
-        return f"the {kind} is {_milliseconds(counts[kind])}"
+    if is_greatest(kind):
+        amount = counts[kind]
+        return f"the {kind} is {f'{amount}B' if kind.startswith(LARGEST) else _milliseconds(amount)}"
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     shown = ", ".join(f"{escape(name)} {times:,}" for name, times in ranked[:SHOWN])
     rest = len(ranked) - SHOWN

@@ -21,6 +21,7 @@ from kinspect.model import Caps
         ("1.5MiB", 3 << 19),
         ("2GiB", 2 << 30),
         ("1T", 10**12),
+        ("1.001kB", 1001),
         ("7B", 7),
     ],
 )
