@@ -42,6 +42,7 @@ def exchange(**changes):
         "inner_principal": None,
         "request_read": True,
         "response_read": True,
+        "largest_message": 64_000,
         "outcome": "answered",
         "outcome_reason": None,
         "timestamp": START,
@@ -334,6 +335,25 @@ def test_min_service_is_without_the_time_behind_other_requests():
 
 
 @pytest.mark.parametrize(
+    ("least", "passes"), [(64000, True), ("64kB", True), ("62.5KiB", True), ("64001", False)]
+)
+def test_min_size(least, passes):
+    assert Filter(min_size=least).matches(exchange()) is passes
+
+
+def test_min_size_of_what_has_one_message():
+    large = Filter(min_size="64kB")
+    assert not large.needs_body
+    assert large.matches(unanswered())
+    assert large.matches(orphan())
+    assert not large.matches(unanswered(largest_message=1))
+    assert not large.matches(exchange(outcome="no_response", latency_ns=None, largest_message=1))
+    assert large.unknown == {}
+    assert not large.matches(orphan(largest_message=1))
+    assert large.unknown == {"--min-size": 1}
+
+
+@pytest.mark.parametrize(
     ("values", "passes"),
     [
         (["broker"], True),
@@ -569,6 +589,8 @@ def test_cheap_options_are_asked_before_a_body_is_decoded():
         {"error": ["9" * 5000]},
         {"error": ["x*" * 50]},
         {"min_service": "fast"},
+        {"min_size": "64XB"},
+        {"min_size": -1},
         {"min_latency": "fast"},
         {"min_latency": "5sec"},
         {"min_latency": "ms"},

@@ -21,6 +21,7 @@ from kinspect.filters.values import (
     host_predicate,
     milliseconds,
     parse_moment,
+    parse_size,
     port_predicate,
     topic_predicate,
     word_predicate,
@@ -30,7 +31,7 @@ from kinspect.kafka.wire.pair import ANSWERED, NO_RESPONSE, ORPHAN, UNANSWERED
 from kinspect.kafka.wire.wait import CAUSES
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import ENVELOPE
-from kinspect.seen import LONGEST
+from kinspect.seen import LARGEST, LONGEST
 
 HEADS, BODIES, WAITS = "", "bodies", "waits"
 """What a filter needs: the heads of messages, decoded bodies, or the causes of waits, which are told by bodies."""
@@ -150,7 +151,7 @@ class AtLeast(Row):
     read: Callable[[str], int] = milliseconds
 
     def test(self, given: Any, start: Callable[[], int | None]) -> Test:
-        least, amount_of = self.read(given), self.amount
+        least, amount_of = self.read(str(given)), self.amount
 
         def test(facts: Facts) -> Verdict:
             amount, outcome = amount_of(facts), facts.outcome
@@ -432,6 +433,14 @@ MIN_SERVICE = AtLeast(
     amount=_service,
     left_out={f"{LONGEST}service time (or wait)": _service},
 )
+MIN_SIZE = AtLeast(
+    help="Only what has a request or response of at least this size: 65536, 64kB, 1.5MiB.",
+    metavar="SIZE",
+    turn=3,
+    read=parse_size,
+    amount=lambda facts: facts.largest_message,
+    left_out={f"{LARGEST}request or response": lambda facts: facts.largest_message},
+)
 SINCE = InTime(
     help="From this time on: RFC 3339 (without a zone: UTC), epoch seconds, 07:29:15 (UTC, on the date of the first"
     " packet), or +90s from the start.",
@@ -464,6 +473,7 @@ class Filters(TypedDict, total=False):
     errors_only: Annotated[bool | None, ERRORS_ONLY]
     min_latency: Annotated[Text | None, MIN_LATENCY]
     min_service: Annotated[Text | None, MIN_SERVICE]
+    min_size: Annotated[Text | None, MIN_SIZE]
     since: Annotated[Text | None, SINCE]
     until: Annotated[Text | None, UNTIL]
 

@@ -189,10 +189,10 @@ def _rfc3339(text: str) -> int:
     return (elapsed // timedelta(seconds=1)) * NS_PER_SECOND + _nanoseconds(fraction)
 
 
-def milliseconds(value: str | float) -> int:
+def milliseconds(text: str) -> int:
     """Nanoseconds of a duration; a number alone is milliseconds."""
     try:
-        return parse_duration(str(value), "ms")
+        return parse_duration(text, "ms")
     except KinspectError as error:
         raise KinspectError(f"{error}; a number alone is milliseconds") from None
 

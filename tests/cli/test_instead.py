@@ -80,6 +80,7 @@ def listing(names):
             ["--min-service", "1h"],
             "no exchange passes --min-service; the longest service time (or wait) is 0.200ms",
         ),
+        (["--min-size", "1M"], "no exchange passes --min-size; the largest request or response is 33B"),
         (["--wait", "queued"], "no exchange passes --wait; causes there are: broker 4"),
         (["--role", "producer"], "no exchange passes --role; roles there are: consumer 4"),
         (["--principal", "alice"], "no exchange passes --principal; there are no principals"),

@@ -20,7 +20,7 @@ SAMPLE = (
 MOST_BYTES = 3_000_000
 TRIED = 2
 """Most names of a capture that are tried."""
-VALUES = {"PATTERN": ("*", "!*"), "TIME": ("0.5", "+1s", "+2s"), None: (None,)}
+VALUES = {"PATTERN": ("*", "!*"), "TIME": ("0.5", "+1s", "+2s"), "SIZE": ("100", "0.2kB"), None: (None,)}
 """Values that are tried of every filter that takes them, by what stands for them in `--help`."""
 
 

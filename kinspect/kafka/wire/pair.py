@@ -154,6 +154,11 @@ class Pair:
         return begin is not None and end is not None and begin < time <= end
 
     @property
+    def largest_message(self) -> int:
+        """The greater `size` of its messages."""
+        return max([message.size for message in (self.request, self.response) if message is not None])
+
+    @property
     def latency_ns(self) -> int | None:
         """Nanoseconds from the request's last byte to the response's first; None if unanswered, if a gap touched either
         message, if the capture's clock was set meanwhile, and without packet times."""

@@ -159,6 +159,10 @@ class RowFacts:
         return bool(bits & row.READ) and not self._flag(row.CUT)
 
     @property
+    def largest_message(self) -> int:
+        return max(self._values[row.REQUEST_BYTES], self._values[row.RESPONSE_BYTES])
+
+    @property
     def outcome(self) -> str:
         return row.OUTCOMES[self._values[row.FLAGS] & 3]
 
