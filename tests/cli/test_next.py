@@ -46,6 +46,15 @@ def test_its_own_filter_takes_the_place_of_the_same_one(following):
     assert following("topics", GROUPS, "--topic", "pc-*") == ["read", str(GROUPS), "--topic", "pc-grp"]
 
 
+def test_it_shows_the_row_that_leads(kinspect, following):
+    """UNANSWERED of several clients is one row, and then the largest."""
+    capture = CAPTURES / "0.10.0.1" / "groups-admin.pcap.gz"
+    for api, *wide in (("Fetch",), ("Heartbeat", "--wide")):
+        assert following("errors", *wide, capture) == ["read", str(capture), "--errors-only", "--api", api]
+        first = kinspect("errors", "--format", "table", *wide, capture).out.splitlines()[1]
+        assert first.split()[3] == api
+
+
 def test_it_shows_what_consumers_of_a_group_fetched(following, kinspect):
     found = following("topics", GROUPS, "--group", "pc-grp-java")
     assert "--group" not in found

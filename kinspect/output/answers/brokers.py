@@ -104,6 +104,13 @@ def _notes(rows: list[Row], capture: Row) -> list[str]:
     ]
 
 
+def _more(file: str, rows: list[Row]) -> str:
+    first = rows[0]["listeners"][0]
+    host, _, port = str(first["address"] or first["advertised"]).rpartition(":")
+    errors = " --errors-only" * bool(first["errors"])
+    return f"kinspect read {file} --broker-host {quote(host.strip('[]'))} --port {quote(port)}{errors}"
+
+
 LAYOUT = Layout(
     (
         Column("NODE", lambda row: known(row["node_id"]), True),
@@ -119,14 +126,8 @@ LAYOUT = Layout(
         Column("CLUSTER", lambda row: known(row["cluster_id"]), rank=6),
     ),
     "no broker was asked",
-    lambda file, rows: f"kinspect read {file} {_ends(rows[0])}" + " --errors-only" * bool(rows[0]["errors"]),
+    _more,
     _details,
     _notes,
     joined=_joined,
 )
-
-
-def _ends(row: Row) -> str:
-    """The options that choose a broker's address."""
-    host, _, port = str(row["address"] or row["advertised"]).rpartition(":")
-    return f"--broker-host {quote(host.strip('[]'))} --port {quote(port)}"

@@ -31,12 +31,12 @@ Clock = Callable[[str | None], str]
 
 class Layout(NamedTuple):
     """The look of an answer. `nothing`: the text where there are no rows; `more`: the command to type next, from a
-    file's name and the rows; `unread`: the text in place of `nothing` where something was cut or lost; `details`: lines
-    below a row, for what one line has no room for; `notes`: lines below the table, from the rows that it shows and what
-    the object says of its capture;
-    `folds`: true for a row of which `folded` tells, a line for all of them; `joined`: rows of one thing as one row;
-    `gathered`: where not all is shown, rows with one in place of several that are alike; `leads`: true for a row that
-    stands before the others; `spans`: the table stands below the capture's time span."""
+    file's name and the rows in the order in which they are shown; `unread`: the text in place of `nothing` where
+    something was cut or lost; `details`: lines below a row, for what one line has no room for; `notes`: lines below the
+    table, from the rows that it shows and what the object says of its capture; `folds`: true for a row of which
+    `folded` tells, a line for all of them; `joined`: rows of one thing as one row; `gathered`: where not all is
+    shown, rows with one in place of several that are alike; `leads`: true for a row that stands before the others;
+    `spans`: the table stands below the capture's time span."""
 
     columns: tuple[Column, ...]
     nothing: str
@@ -115,7 +115,8 @@ def parts(found: dict[str, Any], width: int, style: Style, typed: Typed = NOTHIN
             fill(text, max(width, TEXT_WIDTH), subsequent_indent="  ", break_on_hyphens=False), style=NOTE
         )
     if rows and typed.captures:
-        yield Text(f"next: {escape(typed.command(layout.more, rows, found['capture']))}", style=DIM)
+        command = typed.command(layout.more, whole + folded, found["capture"])
+        yield Text(f"next: {escape(command)}", style=DIM)
 
 
 def page(found: dict[str, Any], width: int, style: Style, typed: Typed = NOTHING) -> Iterator[Text]:

@@ -30,7 +30,8 @@ def _style(row: dict[str, Any]) -> str:
 
 
 def _next(file: str, rows: list[dict[str, Any]]) -> str:
-    name, *options = rows[0]["command"].split()
+    worst = next((row for row in rows if row["finding"] not in CONTENTS), rows[0])
+    name, *options = worst["command"].split()
     return " ".join(["kinspect", name, file, *options])
 
 
