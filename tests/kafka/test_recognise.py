@@ -413,10 +413,10 @@ def produced(correlation_id: int) -> bytes:
 
 @pytest.mark.parametrize("size", [70_000, 300_000, 1_000_000])
 @pytest.mark.parametrize("in_flight", [1, 5])
-@pytest.mark.parametrize("begun", [0.01, 0.5, 0.99])
+@pytest.mark.parametrize("begun", [0.01, 0.37, 0.5, 0.81, 0.99])
 def test_a_connection_begun_within_a_large_request(size: int, in_flight: int, begun: float) -> None:
-    """Requests lie next to each other, and their packets know nothing of where they begin."""
-    count = 30
+    """Requests lie next to each other, and their packets know nothing of where they begin: each whole one is found."""
+    count = 12
     stream = b"".join(produce(number, size) for number in range(1, count + 1))
     each, at = len(stream) // count, int(len(stream) / count * begun)
     talk, answered = Conversation(Wire(syn=None, packets=(9, 9), bytes=(len(stream), 1))), 0
@@ -429,8 +429,7 @@ def test_a_connection_begun_within_a_large_request(size: int, in_flight: int, be
     found = talk.close()
     assert talk.line.kind == KAFKA
     whole = [one.correlation_id for one in found if one.outcome == "answered"]
-    assert whole == [*range(whole[0], answered + 1)]
-    assert whole[0] <= count // 2
+    assert whole == [*range(2, answered + 1)]
     assert ("client", "mid_start") in {(gap.direction, gap.cause) for gap in talk.gaps}
     told = talk.connection.books()
     assert sum(told.values()) == len(stream) - int(len(stream) / count * begun) + sum(

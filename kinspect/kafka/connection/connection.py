@@ -11,6 +11,7 @@ from kinspect.kafka.connection.orphans import are_responses
 from kinspect.kafka.connection.recognise import (
     MAYBE,
     NO,
+    START_BYTES,
     YES,
     announced_bytes,
     answers,
@@ -40,7 +41,9 @@ EMPTY: Final = "empty"
 # Bytes held of a connection not seen from its start while a request is looked for in it.
 HELD_BYTES: Final = 64 * 1024
 SEARCHED_BYTES: Final = 2 * HELD_BYTES
-# Part of the bytes let go so far for which none is held after a search in vain: so searching costs ever less.
+# Bytes of a direction in which every request is found. Of the next ones a part of the bytes let go so far is not held
+# after each search in vain: so searching costs ever less.
+FOUND_BYTES: Final = 8 * 1024 * 1024
 SKIPPED_PART: Final = 8
 # Approximate memory of a connection that holds data, and of each piece of data beside its bytes.
 HELD_OVERHEAD: Final = 512
@@ -120,12 +123,18 @@ class _Held:
                 first = 0 if self.items else max(there - behind, 0)
                 self.gone[direction] += first
                 self.data(direction, time, frame, item[first:])
-        self.looks = self.look_again = 0
+        self.looks, self.look_again = LOOKS, 0
 
-    def skip_some(self) -> None:
-        """Hold no more for a while of the direction that has most bytes."""
-        busy = int(self.gone[1] > self.gone[0])
-        self.skip[busy] = self.gone[busy] // SKIPPED_PART
+    def let_most_go(self) -> None:
+        """Let go of all but the last bytes, with which a request may begin; of all, if the next ones are not held."""
+        sizes = [gone + head for gone, head in zip(self.gone, self.head_sizes, strict=True)]
+        busy = int(sizes[1] > sizes[0])
+        if sizes[busy] < FOUND_BYTES:
+            self.let_go(busy, START_BYTES - 1)
+        else:
+            # What is skipped must not join the bytes on both sides of it.
+            self.let_go()
+            self.skip[busy] = self.gone[busy] // SKIPPED_PART
 
     def gap(self, direction: int, time: int | None, frame: int, size: int, cause: str) -> None:
         self.items.append((direction, time, frame, size, cause))
@@ -404,9 +413,7 @@ class KafkaConnection:
         if begun is not None:
             held.let_go(*begun)
         else:
-            # All of it: what is skipped must not join the bytes on both sides of it.
-            held.let_go()
-            held.skip_some()
+            held.let_most_go()
         self._ledger.holdings.release(self)
         self._ledger.holdings.hold(self, self, held.size + HELD_OVERHEAD + ITEM_OVERHEAD * len(held.items))
 

@@ -33,15 +33,14 @@ MIN_REQUEST: Final = 8  # key, version, correlation id: request header v0
 _HEAD: Final = Struct(">ihhi")
 _KEYS: Final = Struct(">hhi")
 MAX_CLIENT_ID: Final = 1024
-# Beginning of a possible request header: a size below 128 MiB, an API key below 128, a version below 32, any
-# correlation id, and a client id below 1 KiB or null.
-_REQUEST_START: Final = re.compile(
-    rb"(?=[\x00-\x07][\s\S]{3}\x00[\x00-\x7f]\x00[\x00-\x1f][\s\S]{4}(?:[\x00-\x03]|\xff\xff))"
-)
+# Beginning of a possible request, from its API key on: an API key below 128, a version below 32, any correlation id, and
+# a client id below 1 KiB or null. A pattern that begins with one byte is searched fifty times as fast as one that does not.
+_REQUEST_KEY: Final = re.compile(rb"\x00(?=[\x00-\x7f]\x00[\x00-\x1f][\s\S]{4}(?:[\x00-\x03]|\xff\xff))")
 # The same with a client id that is no control character.
-_NAMED_START: Final = re.compile(
-    rb"(?=[\x00-\x07][\s\S]{3}\x00[\x00-\x7f]\x00[\x00-\x1f][\s\S]{4}[\x00-\x03][\s\S][\x20-\xff])"
-)
+_NAMED_KEY: Final = re.compile(rb"\x00(?=[\x00-\x7f]\x00[\x00-\x1f][\s\S]{4}[\x00-\x03][\s\S][\x20-\xff])")
+START_BYTES: Final = 15
+"""Bytes by which the beginning of a request is known."""
+_LARGEST_SIZE_BYTE: Final = 7  # a size below 128 MiB
 _GSSAPI_TAG: Final = b"\x60"
 # Bytes that hold a token's tag, length, OID and kind.
 MIN_GSSAPI: Final = 24
@@ -418,7 +417,8 @@ def is_gssapi_token(data: bytes) -> bool:
 
 def request_starts(data: bytes, named: bool = False) -> list[int]:
     """Offsets at which a request (its 4-byte size) could begin; `named`: one with a client id."""
-    return [match.start() for match in (_NAMED_START if named else _REQUEST_START).finditer(data)]
+    keys = (_NAMED_KEY if named else _REQUEST_KEY).finditer(data, 4)
+    return [at for match in keys if data[at := match.start() - 4] <= _LARGEST_SIZE_BYTE]
 
 
 def request_at(data: bytes, offset: int, message_bytes: int, client_id: str | None, seen: bool = True) -> str:
