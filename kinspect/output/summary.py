@@ -45,6 +45,14 @@ DROPS = ("kernel_drops", "queue_drops")
 """Keys of `COUNTED` that the summary of a live capture always has."""
 
 
+GAPS = {
+    "capture_loss": "lost bytes",
+    "snaplen": "packets that were cut",
+    "mid_start": "a begin in the middle of a message",
+}
+"""Words for the causes of gaps."""
+
+
 def summary_text(summary: dict[str, Any], tally: Tally) -> str:
     """The lines to print after the last exchange; things that did not happen are left out."""
     lines = [_read(summary, tally)]
@@ -60,7 +68,7 @@ def summary_text(summary: dict[str, Any], tally: Tally) -> str:
     if tally.unknown:
         lines.append(f"left out by filters, as what they ask for is not known: {_listed(tally.unknown)}")
     if summary["gaps"]:
-        lines.append(f"{counted(summary['gaps'], 'gap')}, {summary['gap_bytes']:,} bytes in all")
+        lines.append(f"{gaps_text(summary['gap_causes'])}: {counted(summary['gap_bytes'], 'byte')}")
     if summary["payload_bytes"]:
         parts = {text: summary[key] for key, text in PAYLOAD.items() if summary[key]}
         each = ", ".join(f"{size:,} {text}" for text, size in parts.items())
@@ -73,6 +81,13 @@ def summary_text(summary: dict[str, Any], tally: Tally) -> str:
     if tally.stopped is not None:
         lines.append(tally.stopped)
     return "".join(f"{line}\n" for line in lines)
+
+
+def gaps_text(causes: dict[str, int]) -> str:
+    """The gaps by their causes."""
+    return ", ".join(
+        f"{counted(causes[cause], 'gap')} by {text}" for cause, text in GAPS.items() if causes[cause]
+    )
 
 
 def saved_text(summary: dict[str, Any]) -> str:

@@ -157,13 +157,13 @@ HITS = [
 TIMERS = [
     ("idle_timeout_ns", "30s", silence, '"outcome_reason":"capture_end"', '"outcome_reason":"idle"'),
     ("fragment_ns", "1s", a_late_fragment, "2 connections", "packets without TCP: fragment incomplete 2"),
-    ("reorder_packets", "2", lambda: late(10), "11 exchanges, 1 problem\n", "1 gap, 32 bytes in all"),
+    ("reorder_packets", "2", lambda: late(10), "11 exchanges, 1 problem\n", "1 gap by lost bytes: 32 bytes"),
     (
         "reorder_ns",
         "1ms",
         lambda: late(12),
         "11 exchanges, 1 problem\n",
-        "1 gap, 32 bytes in all",
+        "1 gap by lost bytes: 32 bytes",
     ),
     ("skew_ns", "1ms", two_clocks, "13 exchanges, 13 problems\n", "13 unanswered, 13 orphan"),
 ]

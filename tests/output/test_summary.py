@@ -120,6 +120,7 @@ def test_problems_are_counted(exchanges):
 def test_a_summary_of_losses():
     lines = text(
         gaps=2,
+        gap_causes={"capture_loss": 1, "snaplen": 0, "mid_start": 1},
         gap_bytes=2920,
         kernel_drops=5,
         payload_bytes=1100,
@@ -131,7 +132,7 @@ def test_a_summary_of_losses():
         packets_without_tcp={"udp": 3, "arp": 12},
     ).splitlines()
     assert lines[2:] == [
-        "2 gaps, 2,920 bytes in all",
+        "1 gap by lost bytes, 1 gap by a begin in the middle of a message: 2,920 bytes",
         "1,100 bytes of payload: 1,000 in Kafka messages, 77 without a message, 23 repeated with another value (the"
         " first one holds)",
         "packets dropped by the capturing kernel: 5",

@@ -33,8 +33,8 @@ MIN_REQUEST: Final = 8  # key, version, correlation id: request header v0
 _HEAD: Final = Struct(">ihhi")
 _KEYS: Final = Struct(">hhi")
 MAX_CLIENT_ID: Final = 1024
-# Beginning of a possible request, from its API key on: an API key below 128, a version below 32, any correlation id, and
-# a client id below 1 KiB or null. A pattern that begins with one byte is searched fifty times as fast as one that does not.
+# Beginning of a possible request, from its API key on: an API key below 128, a version below 32, any correlation id,
+# and a client id below 1 KiB or null. A pattern that begins with a single byte is searched fifty times as fast.
 _REQUEST_KEY: Final = re.compile(rb"\x00(?=[\x00-\x7f]\x00[\x00-\x1f][\s\S]{4}(?:[\x00-\x03]|\xff\xff))")
 # The same with a client id that is no control character.
 _NAMED_KEY: Final = re.compile(rb"\x00(?=[\x00-\x7f]\x00[\x00-\x1f][\s\S]{4}[\x00-\x03][\s\S][\x20-\xff])")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from kinspect import wording
-from kinspect.output.summary import clock_text, step_text
+from kinspect.output.summary import clock_text, gaps_text, step_text
 from kinspect.tls.keylog import NONE_GIVEN
 
 Object = dict[str, Any]
@@ -80,17 +80,6 @@ def _partial(connections: dict[str, int]) -> str:
     return ", ".join(sides)
 
 
-def _gaps(causes: dict[str, int]) -> str:
-    words = {
-        "capture_loss": "lost bytes",
-        "snaplen": "packets that were cut",
-        "mid_start": "a begin in the middle",
-    }
-    return ", ".join(
-        f"{wording.counted(causes[cause], 'gap')} by {text}" for cause, text in words.items() if causes[cause]
-    )
-
-
 def _tls(reasons: dict[str, int]) -> str:
     advice = " (see --keylog)" if NONE_GIVEN in reasons else f": {next(iter(reasons))}"
     return f"{wording.counted(sum(reasons.values()), 'TLS connection')} not decrypted{advice}"
@@ -117,7 +106,7 @@ _LACKS: dict[str, Callable[[Any], str]] = {
     ),
     "left_packets": lambda count: f"{wording.counted(count, 'packet')} not decoded, as the run ended",
     "partial_connections": _partial,
-    "gap_causes": _gaps,
+    "gap_causes": gaps_text,
     "tls_not_decrypted": _tls,
     "clock_offsets": _clocks,
     "clock_steps": lambda steps: step_text(steps) if steps["connections"] else "",
