@@ -105,6 +105,12 @@ class TestLostRequests:
         conversation.broker(*[heartbeat_answer(1)] * 3)
         assert codes(conversation.close()) == [["uncertain_pairing"], ["uncertain_pairing"], []]
 
+    def test_requests_behind_which_no_byte_of_an_answer_came_wait_to_the_end(self) -> None:
+        conversation = Conversation(wire=Wire(syn=None)).client(*map(heartbeat, (1, 2)))
+        conversation.broker(heartbeat_answer(9)[:6]).client(*map(heartbeat, (3, 4)))
+        reasons = [e.outcome_reason for e in conversation.close("capture_end")]
+        assert reasons == ["gap", "gap", "capture_end", "capture_end"]
+
     def test_ids_that_count_are_sure_from_the_begin_of_the_capture(self) -> None:
         conversation = Conversation(wire=Wire(syn=None)).client(heartbeat(1), heartbeat(2))
         assert codes(conversation.broker(heartbeat_answer(1), heartbeat_answer(2)).close()) == [[], []]

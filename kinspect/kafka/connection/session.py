@@ -33,7 +33,7 @@ from kinspect.state import fields, fill
 
 STATE: Final = """
     exchanges gaps gap_bytes holed client_id principal software _role _api_versions _client_text _response_end
-    _response_stop _throttled _conflicts
+    _response_stop _throttled _conflicts _offset_before
 """.split()
 """The plain fields of `Session`."""
 # APIs each of whose requests may show something about the client.
@@ -143,6 +143,7 @@ class Session:
         self._fetch_sessions = FetchSessions(ledger.fetch_room, ledger.heads_only)
         self._response_end: int | None = None
         self._response_stop = 0  # offset where the next response begins if none is missed
+        self._offset_before = 0  # of the broker's stream, at the last request
         self._looks_back = False  # an answer to a request is looked for in bytes from before it
         self._throttled = False  # the last response carried a throttle time
         self._conflicts: dict[str, int] = {}  # bytes by direction, not reported yet
@@ -416,8 +417,10 @@ class Session:
             if oldest is not None:
                 self._finish(oldest, message.last_time, message.last_frame, UNANSWERED, "cap")
         desynchronised = responses.desynchronised
-        if desynchronised:
+        if desynchronised and responses.offset != self._offset_before:
+            # What came since the last request may have been answers.
             pending.doubt()
+        self._offset_before = responses.offset
         gave_up = False
         if waiting:
             # Where no answer is seen at all, the client going on proves nothing.
