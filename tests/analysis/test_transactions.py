@@ -541,6 +541,31 @@ def test_damaged_messages_are_read_as_far_as_they_go(rows, tmp_path):
     assert whole
 
 
+@pytest.mark.parametrize(
+    ("capture", "client", "name"),
+    [("txn_java", "pc-open", "pc-txid-open"), ("errors_java", "pc-err-tx1", "pcerr-fence")],
+)
+def test_a_client_alone_shows_that_it_was_fenced(rows, capture, client, name):
+    """Before its transaction can time out: who fenced it, and when it began, may have been left out."""
+    (one,) = rows("--client-id", client, CAPTURES / "4.4.0" / f"{capture}.pcap.gz")[name]["transactions"]
+    assert [one[key] for key in ("outcome", "began", "ended", "fenced_by")] == ["fenced", None, None, None]
+
+
+@pytest.mark.parametrize(("timeout_ms", "outcome"), [(1000, None), (60_000, "fenced")])
+def test_a_refusal_of_a_client_alone_may_be_a_timeout(rows, tmp_path, timeout_ms, outcome):
+    app = Producer()
+    app.init(timeout_ms=timeout_ms)
+    app.produce()
+    app.wait(15)
+    app.produce(INVALID_EPOCH)
+    app.end(error=FENCED)
+    other = Producer(40001, name="left out")
+    other.init()
+    path = tmp_path / "made.pcap"
+    path.write_bytes(recorded(app, other))
+    assert outcomes(rows("--client-id", "app", path)["tx"]) == [outcome]
+
+
 def test_who_fenced_is_told(rows):
     found = rows(CAPTURES / "4.4.0" / "txn_java.pcap.gz")
     (one,) = found["pc-txid-open"]["transactions"]

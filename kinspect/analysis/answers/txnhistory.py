@@ -114,6 +114,8 @@ class History:
         self._holder: tuple[int, int] | None = None
         self._holder_client: str | None = None
         self._timeout: int | None = None
+        # Until when a transaction of a producer cannot have timed out.
+        self._lasts: dict[tuple[int, int], int] = {}
         # Producers that were told, and those found out that they were replaced.
         self._told: set[tuple[int, int]] = set()
         self._replaced: set[tuple[int, int]] = set()
@@ -144,7 +146,8 @@ class History:
             told.fenced_by = self._holder_client
             if self._doubt:
                 told.lose()
-                told.outcome = told.fenced_by = None
+                told.ended, told.fenced_by = 0, None
+                told.outcome = FENCED if self._is_fenced(event) else None
             self.transactions.append(told)
             self._replaced.add((event.producer, event.epoch))
 
@@ -159,10 +162,21 @@ class History:
                 self._end(there, outcome, event.done)
             self._told.add((event.producer, event.epoch))
             self._doubt = False
-        elif there is not None and event.error in FENCING:
-            self._end(there, self._how_replaced(there, event.time), event.done)
+        elif event.error in FENCING:
+            self._refused_end(event)
         elif there is not None and event.error == UNANSWERED:
             there.asked, there.lost = outcome, True
+
+    def _refused_end(self, event: Event) -> None:
+        """The client learns it as it ends its transaction: a part that was refused before may be of a later one."""
+        there, is_fenced = self._of(event), self._is_fenced(event)
+        if there is not None:
+            how = FENCED if is_fenced else self._how_replaced(there, event.time)
+            self._end(there, how, 0 if there.doubt else event.done)
+        elif is_fenced:
+            for each in self.transactions[-1:]:
+                if each.outcome is None and (each.producer, each.epoch) == (event.producer, event.epoch):
+                    each.outcome = FENCED
 
     def _init(self, event: Event) -> None:
         there = self._open
@@ -175,6 +189,7 @@ class History:
             self._holder, self._holder_client = (event.producer, event.epoch), event.word or None
             self._told.add(self._holder)
             self._timeout = event.value * NS_PER_MS if event.value > 0 else None
+            self._lasts[self._holder] = event.time + (self._timeout or 0)
         elif there is not None and event.error == CONCURRENT_TRANSACTIONS:
             there.fencing, there.fenced_by = True, event.word or None
         elif event.error == UNANSWERED:
@@ -272,6 +287,10 @@ class History:
             return True
         holder = self._holder
         return holder is not None and one != holder and one < holder and one in self._told
+
+    def _is_fenced(self, event: Event) -> bool:
+        """True if a refused producer cannot have timed out: then another one has its place, whatever was not seen."""
+        return 0 < event.done < self._lasts.get((event.producer, event.epoch), 0)
 
     def _how_replaced(self, there: Transaction, time: int) -> str | None:
         """The end of a transaction whose producer lost its place."""
