@@ -10,8 +10,8 @@ from kinspect.sink import Sink
 from kinspect.tables.names import RECORDS, TABLES
 
 LINES, PEOPLE, BYTES, FOLDER = "lines", "people", "bytes", "folder"
-"""What is written: lines for programs, each of which stands for itself, so that a file may end behind any of them; text
-for people; bytes that are cut nowhere; or a folder of files."""
+"""What is written: lines for programs, each of which stands for itself or below a header, so that a file may end behind
+any of them; text for people; bytes that are cut nowhere; or a folder of files."""
 TEXTS = "texts"
 """Bodies as one text each, or none."""
 

@@ -52,6 +52,8 @@ class Sink:
 
     lines: frozenset[str] = frozenset()
     """Types of lines that it takes."""
+    header = b""
+    """The line that a file of it begins with, as one of CSV does."""
     whole = False
     """It looks at all of an exchange, whatever is written of it."""
 

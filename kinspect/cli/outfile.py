@@ -66,6 +66,7 @@ class Descriptor(BufferedIOBase):
         # Together, so that another thread sees both of the same moment.
         self._blocked: tuple[int, int | None] = (0, None)
         self._waiting: Waiting | None = None
+        self._header = b""
         self.cuts = True
         """Lines are written: a file ends with a whole one."""
 
@@ -134,8 +135,17 @@ class Descriptor(BufferedIOBase):
         if stat.S_ISREG(found.st_mode) and behind:
             os.ftruncate(self._descriptor, found.st_size - behind)
 
+    def put_header(self, header: bytes) -> None:
+        """Have each file begin with this line. Raises KinspectError for one that is gone on with below another."""
+        self._header = header
+
     def begin(self) -> None:
         """Prepare for the first byte."""
+        self._begin_below_header()
+
+    def _begin_below_header(self) -> None:
+        """Write the header, unless it is there."""
+        self.write(self._header)
 
     def tick(self) -> None:
         """Do what is due though nothing is written."""
@@ -173,10 +183,25 @@ class NamedFile(Descriptor):
         self._own, self._made = target.own, target.made
         super().__init__(target.descriptor)
 
+    def put_header(self, header: bytes) -> None:
+        goes_on = self._own and self._placing.append and _size(self._descriptor)
+        if goes_on and os.pread(self._descriptor, len(header), 0) != header:
+            raise KinspectError(
+                f"{self._path}: --append goes on with a file of the same columns, and it has others"
+            )
+        super().put_header(header)
+
     def begin(self) -> None:
         """Put a new file in place of the one that was there; or end its last line, if it is gone on with."""
-        if not self._own:
-            return
+        if self._own:
+            self._begin_own()
+        self._begin_below_header()
+
+    def _begin_below_header(self) -> None:
+        if not _size(self._descriptor):
+            super()._begin_below_header()
+
+    def _begin_own(self) -> None:
         if not self._made and not self._placing.append:
             self._put_in_place(remake(self._path, self._mode))
         elif self._made or self._placing.mode is not None:
@@ -195,6 +220,7 @@ class NamedFile(Descriptor):
             if target.made:
                 os.fchmod(target.descriptor, self._mode)
             self._put_in_place(target.descriptor)
+            self._begin_below_header()
 
     def _put_in_place(self, descriptor: int) -> None:
         """Write to another file from here on, by the same descriptor."""
@@ -202,9 +228,14 @@ class NamedFile(Descriptor):
         os.close(descriptor)
 
 
+def _size(descriptor: int) -> int:
+    """Bytes in the file; 0 for a pipe or a device."""
+    return os.fstat(descriptor).st_size
+
+
 def _ends_whole(descriptor: int) -> bool:
     """True if the file ends with the end of a line, or is empty."""
-    size = os.fstat(descriptor).st_size
+    size = _size(descriptor)
     return not size or os.pread(descriptor, 1, size - 1) == b"\n"
 
 

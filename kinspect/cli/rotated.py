@@ -67,6 +67,10 @@ class RotatedFile(NamedFile):
         super().begin()
         self._archive.start()
 
+    def _begin_below_header(self) -> None:
+        """Its bytes count, but a file that has nothing else is an empty one."""
+        self._put([self._header])
+
     def write(self, data: Any, /) -> int:
         self._series.write(BytesIO(data).readlines())
         return len(data)
@@ -99,6 +103,7 @@ class RotatedFile(NamedFile):
         self._archive.add(self._path)
         self._path = name
         self._series.begin()
+        self._begin_below_header()
         self._told = False
 
     def discard(self) -> None:

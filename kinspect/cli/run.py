@@ -177,6 +177,7 @@ def _format_sink(options: RunOptions, stream: outfile.Output, rolls: bool) -> Si
         rolls,
     )
     sink = open_sink(options.format_name, opening)
+    stream.file.put_header(sink.header)
     # A format without pieces refuses --sort.
     return sink if options.sort is None else Ordered(cast(PieceSink, sink), options.sort, values["limit"])
 
@@ -369,8 +370,7 @@ class ReadRun(Run):
         """Empty the output file: only now is there something to write."""
         if not self.begun:
             self.begun = True
-            if self.options.path is not None:
-                self.stream.file.begin()
+            self.stream.file.begin()
 
     def note_secrets(self, new: int) -> None:
         """Complain of a key log that begins without secrets, or stays without them."""

@@ -11,6 +11,7 @@ from support.waiting import wait_until
 
 from kinspect.cli import outfile
 from kinspect.cli.outfile import Descriptor, NamedFile, Output, Placing
+from kinspect.errors import KinspectError
 
 
 def mode(path):
@@ -243,6 +244,35 @@ def test_a_file_made_for_the_next_lines_is_taken_as_it_is(tmp_path):
         file.anew()
         file.write(b"two\n")
     assert (path.read_bytes(), mode(path)) == (b"made for you\ntwo\n", 0o644)
+
+
+def test_each_file_begins_with_the_header(tmp_path):
+    path, old = tmp_path / "out", tmp_path / "out.1"
+    for _ in range(2):
+        with NamedFile(str(path), Placing(append=True)) as file:
+            file.put_header(b"h\n")
+            file.begin()
+            file.write(b"a\n")
+            path.rename(old)
+            file.anew()
+            old.replace(path)
+    assert path.read_bytes() == b"h\na\na\n"
+    with (
+        NamedFile(str(path), Placing(append=True)) as file,
+        pytest.raises(KinspectError, match="it has others"),
+    ):
+        file.put_header(b"k\n")
+
+
+def test_a_stream_begins_with_the_header_whatever_it_is():
+    read, write = os.pipe()
+    for each in (Descriptor(write, closes=False), NamedFile(f"/dev/fd/{write}", Placing())):
+        each.put_header(b"h\n")
+        each.begin()
+        each.close()
+    assert os.read(read, 100) == b"h\nh\n"
+    os.close(read)
+    os.close(write)
 
 
 @pytest.mark.parametrize("stands_there", ["a folder", "a pipe that nobody reads", "a link to nothing"])

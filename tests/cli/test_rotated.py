@@ -83,6 +83,18 @@ def test_sighup_begins_the_next_file(tmp_path):
     assert [(tmp_path / name).read_bytes() for name in names(tmp_path)] == [b"a\n", b"b\n"]
 
 
+def test_each_file_begins_with_the_header_which_alone_is_no_reason_for_another(tmp_path):
+    with RotatedFile(str(tmp_path / "out.csv"), PRIVATE, Rotation(size=6), None) as file:
+        file.put_header(b"h\n")
+        file.begin()
+        file.anew()
+        file.write(b"a\nb\nc\nlonger\n")
+        file.anew()
+        file.anew()
+    files = [(tmp_path / name).read_bytes() for name in names(tmp_path)]
+    assert files == [b"h\na\nb\n", b"h\nc\n", b"h\nlonger\n", b"h\n"]
+
+
 def moved_away(folder):
     """The folder under another name, so that no file can be made in it by the old one."""
     return folder.rename(folder.with_name("away"))
