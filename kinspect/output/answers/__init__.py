@@ -14,14 +14,12 @@ from kinspect.jsontext import escape_json
 from kinspect.output import Style
 from kinspect.output.answers.lacks import Counted, lacks
 from kinspect.output.answers.typed import NAMED, NOTHING, Typed
-from kinspect.output.escape import escape
+from kinspect.output.cells import cell
 
 TABLE, JSON, JSONL, CSV = "table", "json", "jsonl", "csv"
 SCHEMA_VERSION = 1
 GROUPED = frozenset({"service_ms", "latency_ms", "waits", "controller"})
 """Keys of objects that always have the same keys."""
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-"""Beginnings of cells that spreadsheets take for formulas, the last four as wide characters."""
 INDENTED = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 
 Object = dict[str, Any]
@@ -128,30 +126,9 @@ def _flat(row: Object) -> Iterator[tuple[str, Any]]:
     """The columns of a row: one for each key, and for each key below those of `GROUPED`."""
     for key, value in row.items():
         if key in GROUPED:
-            yield from ((f"{key}.{below}", _cell(each)) for below, each in (value or {}).items())
+            yield from ((f"{key}.{below}", cell(each)) for below, each in (value or {}).items())
         else:
-            yield key, _cell(value)
-
-
-def _cell(value: Any) -> Any:
-    """A value as text in a cell: of a list its values, of an object its keys with theirs, joined by semicolons; as JSON
-    where there are objects in it."""
-    if isinstance(value, str):
-        return _defused(value)
-    if not isinstance(value, (list, dict)):
-        return value
-    inner = value.values() if isinstance(value, dict) else value
-    if any(isinstance(each, (list, dict)) for each in inner):
-        return escape(orjson.dumps(value).decode())
-    if isinstance(value, dict):
-        return ";".join(f"{_defused(key)}={_cell(each)}" for key, each in value.items())
-    return ";".join(str(_cell(each)) for each in value)
-
-
-def _defused(text: str) -> str:
-    """The text, harmless on a terminal and in a spreadsheet, which would take it for a formula (OWASP, CSV injection).
-    Values in lists too: there may be a cell of their own where semicolons part cells."""
-    return f"'{escape(text)}" if text.startswith(FORMULA) else escape(text)
+            yield key, cell(value)
 
 
 _WRITERS: dict[str, Callable[[Object, TextIO, Style], None]] = {

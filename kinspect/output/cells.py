@@ -1,0 +1,33 @@
+"""Values as cells of CSV."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from kinspect.output.escape import escape
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+"""Beginnings of cells that spreadsheets take for formulas, the last four as wide characters."""
+
+
+def cell(value: Any) -> Any:
+    """A value as text in a cell: of a list its values, of an object its keys with theirs, joined by semicolons; as JSON
+    where there are objects in it."""
+    if value is None or isinstance(value, str):
+        return _defused(value or "")
+    if not isinstance(value, (list, dict)):
+        return value
+    inner = value.values() if isinstance(value, dict) else value
+    if any(isinstance(each, (list, dict)) for each in inner):
+        return escape(orjson.dumps(value).decode())
+    if isinstance(value, dict):
+        return ";".join(f"{_defused(key)}={cell(each)}" for key, each in value.items())
+    return ";".join(str(cell(each)) for each in value)
+
+
+def _defused(text: str) -> str:
+    """The text, harmless on a terminal and in a spreadsheet, which would take it for a formula (OWASP, CSV injection).
+    Values in lists too: there may be a cell of their own where semicolons part cells."""
+    return f"'{escape(text)}" if text.startswith(FORMULA) else escape(text)
