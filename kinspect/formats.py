@@ -81,6 +81,12 @@ FORMATS = {
         bodies="as brokers log them",
         lacks="a request log has completed requests alone",
     ),
+    "csv": Format(
+        "kinspect.output.csvlines",
+        LINES,
+        "a row an exchange, lists joined by semicolons",
+        has=frozenset({"fields", "no_users"}),
+    ),
     NONE: Format(None, BYTES, "the closing summary alone, which then tells no problems"),
     "parquet": Format(
         "kinspect.tables.files",

@@ -12,12 +12,13 @@ from kinspect.cli.options import AUTO, LINES_ALONE, OTLP, make_style, usage
 from kinspect.cli.placing import GOES_ON
 from kinspect.cli.rules import Rule
 from kinspect.cli.run import ReadRun, RunOptions, run_options
+from kinspect.formats import FORMATS
 from kinspect.output import JSONL
 from kinspect.output import answers as output
 from kinspect.output.answers.typed import NOTHING
 from kinspect.output.tally import LOOKED_AT, PASSED
 
-ALONE = [name for name in output.FORMATS if name in (output.JSON, output.CSV)]
+ALONE = [name for name in output.FORMATS if name not in FORMATS]
 """Formats that answers alone have."""
 ANSWER_RULES = (
     Rule(f"format_name={'|'.join(ALONE)}", "--format {format_name} is for --answer", unless="answer"),

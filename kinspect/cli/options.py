@@ -449,7 +449,7 @@ def make_style(values: dict[str, Any]) -> Style:
 def line_types(values: dict[str, Any]) -> frozenset[str]:
     """The line types of `--emit`."""
     known = (*LINE_TYPES, STATS) if "stats_interval" in values else LINE_TYPES
-    return split("--emit", values["emit"], known) or frozenset({EXCHANGE})
+    return frozenset(split("--emit", values["emit"], known) or {EXCHANGE})
 
 
 def make_own(values: dict[str, Any], format_name: str) -> dict[str, frozenset[str] | None]:
@@ -458,19 +458,20 @@ def make_own(values: dict[str, Any], format_name: str) -> dict[str, frozenset[st
         return {}
     given = {own: values.get(own.name) for own in FORMATS[format_name].own}
     return {
-        own.name: None if value is None else split(f"--{own.name}", [value], own.words)
+        own.name: None if value is None else frozenset(split(f"--{own.name}", [value], own.words))
         for own, value in given.items()
     }
 
 
-def split(option: str, values: Iterable[str], known: Collection[str] = ()) -> frozenset[str]:
-    """The set of repeated and comma-separated values. Raises click.UsageError for an empty or unknown one."""
+def split(option: str, values: Iterable[str], known: Collection[str] = ()) -> tuple[str, ...]:
+    """The repeated and comma-separated values, each once, in their order. Raises click.UsageError for an empty or
+    unknown one."""
     found = [piece.strip() for value in values for piece in value.split(",")]
     if not all(found):
         raise click.UsageError(f"{option} has an empty value")
     if known and (unknown := sorted({*found} - {*known})):
         raise click.UsageError(f"{option}: {unknown[0]!r} is not one of {', '.join(known)}")
-    return frozenset(found)
+    return tuple(dict.fromkeys(found))
 
 
 def usage(make: Callable[[], T]) -> T:

@@ -17,7 +17,9 @@ OTLP_RULES = (
     Rule("otlp_sample", f"{{}} is for --otlp-signals {SPANS}", unless=f"signals={SPANS}"),
 )
 OTLP_FACTS: Facts = {
-    "signals": lambda asked: split("--otlp-signals", [asked["otlp_signals"] or DEFAULT_SIGNALS], SIGNALS)
+    "signals": lambda asked: frozenset(
+        split("--otlp-signals", [asked["otlp_signals"] or DEFAULT_SIGNALS], SIGNALS)
+    )
 }
 
 

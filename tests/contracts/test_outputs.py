@@ -43,6 +43,7 @@ HEADING = {
     "jsonl": r'"api":"(APIS)"',
     "ecs": r'"action":"(APIS)"',
     "request-log": r'"requestApiKeyName":"(APIS)"',
+    "csv": r",(APIS),\d+,",
 }
 """A pattern for each format that finds the API of each exchange once, by Kafka's name or that of its enum."""
 COMPLETED = ("answered", "no_response")

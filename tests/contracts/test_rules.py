@@ -10,6 +10,8 @@ from command_line import RULES, refused, words
 from console_blocks import ROOT
 
 from kinspect.cli import group, main
+from kinspect.cli.options import FOR_LINES
+from kinspect.cli.placing import LINE_FORMATS
 
 
 class Given(NamedTuple):
@@ -34,15 +36,16 @@ EXAMPLES = {
     "{} is not for --explore": Given("--explore", terminal=True),
     "{} is for --emit stats": Given("--emit gap"),
     "{} is for --format jsonl: a body in ecs is text, or there is none": shown("ecs"),
-    "{} is for --format jsonl or ecs, not {format}": shown("table"),
-    "{} is for --format jsonl, not {format}": shown("ecs"),
-    "{} is for --format jsonl or ecs or request-log or parquet or none with --otlp, not {format}": shown(
-        "none"
-    ),
+    **{
+        f"{{}} is for --format {' or '.join(has)}, not {{format}}": shown("none")
+        for has in FOR_LINES.values()
+    },
     "{} is not for --format ecs, which has bodies only with --body text": shown("ecs"),
     "{} is not for --format {format}, which has bodies as brokers log them": shown("request-log"),
     "{} is for -o FILE": Given("-o -"),
-    "{} is for --format jsonl, ecs and request-log, not {format}": shown("table", "-o new"),
+    f"{{}} is for --format {', '.join(LINE_FORMATS[:-1])} and {LINE_FORMATS[-1]}, not {{format}}": shown(
+        "table", "-o new"
+    ),
     "{}: say when a new file begins: --output-rotate-size or -time": Given("-o new"),
     "{} is not for numbered files (--output-rotate-...): they go on by themselves": Given(
         "-o new --output-rotate-time 5m"

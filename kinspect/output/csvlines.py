@@ -1,0 +1,67 @@
+"""Exchanges as rows of CSV (RFC 4180, lines end with a line feed)."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.view.view import View
+from kinspect.output import Opening
+from kinspect.output.cells import cell
+from kinspect.output.lines import LineSink
+
+COLUMNS = tuple(
+    """
+    timestamp completed_at client.ip client.port client.id client.role client.principal broker.ip broker.port
+    broker.node_id api api_version correlation_id outcome outcome_reason latency_ms service_ms wait topics groups
+    truncated_lists record_count record_bytes error_names problem_count request.size response.size connection_id
+    event_id
+    """.split()
+)
+"""The columns without `--fields`, by their paths in an exchange's line."""
+
+
+def open_sink(opening: Opening) -> LineSink:
+    """Exchanges as rows below the names of the columns."""
+    rows = CsvRows(opening.view)
+    sink = LineSink(opening, rows.exchange, lambda _: b"")
+    sink.header = rows.header
+    return sink
+
+
+class CsvRows:
+    """The row of each exchange, and the header above them."""
+
+    def __init__(self, view: View) -> None:
+        columns = COLUMNS if view.fields is None else tuple(view.fields)
+        self._view = replace(view, fields=columns)
+        self._paths = [column.split(".") for column in columns]
+        self._writer = csv.writer(_Text(), lineterminator="\n")
+        self.header = self._row(columns)
+
+    def exchange(self, exchange: Exchange) -> bytes:
+        line = self._view.exchange(exchange)
+        return self._row([cell(_at(line, path)) for path in self._paths])
+
+    def _row(self, cells: Sequence[Any]) -> bytes:
+        # It returns what the text's `write` does.
+        text: str = self._writer.writerow(cells)
+        return text.encode()
+
+
+class _Text:
+    def write(self, text: str) -> str:
+        return text
+
+
+def _at(value: Any, path: Sequence[str]) -> Any:
+    """The value at a path; through lists, those in all of their entries."""
+    for place, name in enumerate(path):
+        if isinstance(value, list):
+            found = [_at(each, path[place:]) for each in value]
+            return [each for inner in found for each in (inner if isinstance(inner, list) else [inner])]
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
