@@ -8,8 +8,7 @@ import lz4.frame
 import pytest
 
 from kinspect.capture.compressed import zstd_library
-from kinspect.formats import FOLDER, FORMATS
-from kinspect.output import ECS
+from kinspect.formats import FOLDER, FORMATS, TEXTS
 
 LIMIT = 150  # MiB
 BIG = pytest.mark.big
@@ -81,7 +80,11 @@ LARGE = {
     "headers": ("--records", "--payload", "text"),
 }
 REQUEST_LOG = "request-log"
-REFUSED = {ECS: {"--payload", "text"}, REQUEST_LOG: {"--records", "--payload", "text"}}
+REFUSED = {
+    name: {"--payload", "text"} if each.bodies == TEXTS else {"--records", "--payload", "text"}
+    for name, each in FORMATS.items()
+    if each.bodies
+}
 """Options that a format has no place for."""
 OFTEN = {("topics", "detail")}
 
