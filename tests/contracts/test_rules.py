@@ -12,6 +12,7 @@ from console_blocks import ROOT
 from kinspect.cli import group, main
 from kinspect.cli.options import FOR_LINES
 from kinspect.cli.placing import LINE_FORMATS
+from kinspect.formats import FORMATS, TEXTS
 
 
 class Given(NamedTuple):
@@ -41,7 +42,11 @@ EXAMPLES = {
         for has in FOR_LINES.values()
     },
     "{} is not for --format ecs, which has bodies only with --body text": shown("ecs"),
-    "{} is not for --format {format}, which has bodies as brokers log them": shown("request-log"),
+    **{
+        f"{{}} is not for --format {{format}}, which has bodies {each.bodies}": shown(name)
+        for name, each in FORMATS.items()
+        if each.bodies not in ("", TEXTS)
+    },
     "{} is for -o FILE": Given("-o -"),
     f"{{}} is for --format {', '.join(LINE_FORMATS[:-1])} and {LINE_FORMATS[-1]}, not {{format}}": shown(
         "table", "-o new"
