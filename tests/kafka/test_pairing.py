@@ -68,6 +68,20 @@ class TestLostRequests:
             ("Heartbeat", 3, "answered", None),
         ]
 
+    def test_orphans_of_two_holes_have_their_reason(self) -> None:
+        conversation = Conversation().client(heartbeat(1)).lose(CLIENT, SIZE).client(heartbeat(3))
+        conversation.lose(CLIENT, SIZE).client(heartbeat(5)).broker(*map(heartbeat_answer, range(1, 7)))
+        reasons = [
+            (e.correlation_id, e.outcome_reason) for e in conversation.close() if e.outcome == "orphan"
+        ]
+        assert reasons == [(2, "gap"), (4, "gap"), (6, None)]
+
+    def test_orphans_of_one_hole_have_their_reason_though_the_client_goes_on(self) -> None:
+        conversation = Conversation().client(heartbeat(1)).broker(heartbeat_answer(1)).lose(CLIENT, 2 * SIZE)
+        conversation.client().broker(heartbeat_answer(2)).client(heartbeat(4))
+        exchanges = conversation.broker(*map(heartbeat_answer, (3, 4, 5))).close()
+        assert [e.outcome_reason for e in exchanges] == [None, "gap", "gap", None, None]
+
     def test_an_orphan_long_after_the_hole_has_another_reason(self) -> None:
         conversation = Conversation().client(heartbeat(1)).lose(CLIENT, SIZE).client(heartbeat(3))
         conversation.broker(*map(heartbeat_answer, (1, 2, 3, 77)))

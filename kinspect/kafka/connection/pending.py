@@ -31,7 +31,7 @@ class Pending:
     """
 
     STATE: ClassVar = """
-        _doubtful _hole _last_id _mixed _next _overlapped _passed _recur _runs lost
+        _doubtful _hole _last_id _mixed _newest _next _overlapped _passed _recur _runs lost
     """.split()
     __slots__ = (*STATE, "_first", "_in_order", "_oldest", "_repeated")
 
@@ -45,6 +45,7 @@ class Pending:
         self._doubtful = 0
         self.lost = False  # the answer to a request that the capture lost may still come
         self._hole = 0 if unseen else NO_HOLE  # requests from this number on follow lost ones
+        self._newest = NO_HOLE  # requests from this number on follow all lost ones
         self._passed = False  # the answers to the lost requests seem to have passed
         self._mixed = False  # a request other than the oldest with its id may have been answered
         self._last_id: int | None = None
@@ -82,7 +83,9 @@ class Pending:
         if not self._in_order:
             self._mixed = False
             if self._passed:
-                self._close_hole()
+                self._hole = NO_HOLE
+                self._passed = False
+                self.lost = self.lost and not self._recur
             exchange.queue_known = self._hole == NO_HOLE
         else:
             exchange.queue_known = self._waits_behind()
@@ -116,6 +119,8 @@ class Pending:
         self._recur = (
             lost or len(runs) > MOST_RUNS or any(low <= correlation_id <= high for low, high in known)
         )
+        if self._recur and self._hole == NO_HOLE:
+            self.lost = False
         if ascends:
             runs[-1][1] = correlation_id
         else:
@@ -157,6 +162,7 @@ class Pending:
         """Note that requests were lost: their answers may come before those to later requests."""
         if self._hole == NO_HOLE:
             self._hole = self._next
+        self._newest = self._next
         self.lost = True
         self._passed = False
 
@@ -164,10 +170,6 @@ class Pending:
         """Note an answer that no request here waits for. Where ids come again, others of the same id may still come."""
         waits = not self._overlapped and (self._recur is True or self._hole > 0)
         self._passed = self._recur is False or waits
-
-    def _close_hole(self) -> None:
-        self._hole = NO_HOLE
-        self.lost = self._passed = False
 
     def is_unsure(self, correlation_id: int | None, early: bool) -> bool:
         """True if an answer with this correlation id may belong to another request than the oldest that has it.
@@ -197,11 +199,16 @@ class Pending:
         those to older ones."""
         number = self._first[correlation_id]
         overtakes = self.oldest() is not self._in_order[number]
-        if self._hole != NO_HOLE and number >= self._hole:
-            if self._recur is False:
-                self._close_hole()
-            elif not self._overlapped and (not self._hole or number >= WAITED_FOR):
-                self._passed = True
+        follows_all = number >= self._newest
+        if self._recur is False:
+            # A broker answers in order: the answers to requests that were lost before this one have passed.
+            if follows_all:
+                self.lost = False
+            if self._hole != NO_HOLE and number >= self._hole:
+                self._hole = NO_HOLE if follows_all else number + 1
+                self._passed = False
+        elif self._hole != NO_HOLE and follows_all and not self._overlapped:
+            self._passed = self._passed or not self._hole or number >= WAITED_FOR
         self._remove(correlation_id)
         return overtakes
 
@@ -226,6 +233,7 @@ class Pending:
             or self._repeated
             or self._mixed
             or self._hole != NO_HOLE
+            or self.lost
         ):
             return None
         del self._first[correlation_id]
