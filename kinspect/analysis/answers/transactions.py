@@ -240,7 +240,6 @@ class Transactions(Answer):
                 _number(state.get("producer_epoch")),
                 [code],
                 partitions,
-                value=_number(state.get("transaction_start_time_ms")),
                 word=_text(state.get("transaction_state")),
                 by_client=False,
             )

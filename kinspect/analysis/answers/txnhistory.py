@@ -39,7 +39,7 @@ class Event(NamedTuple):
     """A request about a transaction, with its answer. Times in nanoseconds, 0 if unknown; ids, epochs and counts -1 if
     unknown.
 
-    `value`: of an END and a MARKER 1 to commit, of an INIT the timeout, of a STATE the beginning, both in milliseconds.
+    `value`: of an END and a MARKER 1 to commit, of an INIT the timeout in milliseconds.
     `version`: a marker's transaction version. `word`: a group, the name of a state, or of an INIT the client's id.
     """
 
@@ -210,10 +210,9 @@ class History:
     def _state(self, event: Event) -> None:
         if event.word == STATE_ONGOING:
             if self._open is None:
-                began = event.value * NS_PER_MS if event.value > 0 else 0
-                told = self._begin(event, began, event.time)
+                told = self._begin(event, 0, event.time)
                 told.lose()
-                told.began, told.lost = began, False
+                told.lost = False
                 told.partitions.update(event.partitions)
             return
         there = self._told_of(event)
