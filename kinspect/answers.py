@@ -69,16 +69,18 @@ class Counted(Sink):
         `times`: those of its first and last packet, in nanoseconds; `options`: those of its filter; `instead`: what
         there is where nothing passed it; `ended`: why not all was read."""
         span = iso_time(times[0]), iso_time(times[1])
-        until = None if self._filter is None else self._filter.end
-        end = min(times[1], until) if times[1] is not None and until is not None else times[1]
-        unknown = {} if self._filter is None else self._filter.unknown
+        since, until, unknown = None, None, {}
+        if self._filter is not None:
+            since, until, unknown = self._filter.begin, self._filter.end, self._filter.unknown
+        begin = max((time for time in (times[0], since) if time is not None), default=None)
+        end = min((time for time in (times[1], until) if time is not None), default=None)
         lossy = any(summary[key] for key in LOST) or summary["outcomes"]["orphan"] > 0
         found = []
         for name, counted in self._answers.items():
             answer = counted.settled(names)
             passed = answer.exchanges + (answer.twins or 0)
             left_out = frozenset(options if passed < summary["exchanges"] else ())
-            rows, unresolved = rows_of(answer, Told(names, end, lossy, left_out, self._chooses))
+            rows, unresolved = rows_of(answer, Told(names, begin, end, lossy, left_out, self._chooses))
             rows = [row for row in rows if self._is_chosen(answer, row)]
             told = {"unknown_to_filters": unknown, **summary, "unresolved_topic_ids": unresolved}
             served = () if self._filter is None else answer.serving

@@ -46,12 +46,13 @@ Topic = tuple[str | None, str | None]
 
 
 class Told(NamedTuple):
-    """What a whole run told, for rows: names of topic ids by all that it told, and the time of its last packet, or that
-    of `--until` if it is earlier.
+    """What a whole run told, for rows: names of topic ids by all that it told, and the times of its first and last
+    packet, or those of `--since` and `--until` if they are between these.
     `lossy`: something in the middle of it was lost; `options`: those of the filter, if it left out exchanges;
     `chooses`: whether such an option lets something of these names pass."""
 
     names: LearnedNames
+    begin: int | None = None
     end: int | None = None
     lossy: bool = False
     options: frozenset[str] = frozenset()

@@ -47,8 +47,10 @@ class Filter:
         values: Mapping[str, Any] = chosen
         given = {name: value for name, value in values.items() if _is_given(FILTERS[name], value)}
         tests = {name: self._test(name, given[name], named) for name in FILTERS if name in given}
-        since, self._until = (tests[name].moment if name in tests else None for name in ("since", "until"))
-        _check_order(since, self._until, named)
+        self._since, self._until = (
+            tests[name].moment if name in tests else None for name in ("since", "until")
+        )
+        _check_order(self._since, self._until, named)
         self.asked = [
             Asked(option_of(name), FILTERS[name], tests[name])
             for name in sorted(tests, key=lambda name: FILTERS[name].turn)
@@ -67,6 +69,11 @@ class Filter:
     def active(self) -> bool:
         """True if any option was given."""
         return bool(self.asked)
+
+    @property
+    def begin(self) -> int | None:
+        """The moment of `--since`, in nanoseconds since the epoch; None without it."""
+        return self._since.at(self.start) if self._since is not None else None
 
     @property
     def end(self) -> int | None:

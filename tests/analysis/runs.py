@@ -28,7 +28,7 @@ def rows_of(name, found, *, lossy=False, **options):
         end = max((time for time in (end, exchange.completed_at) if time is not None), default=None)
         answer.add(exchange)
     assert answer.left_out == 0
-    return answer.result(Told(names, end, lossy))
+    return answer.result(Told(names, None, end, lossy))
 
 
 class Talk:

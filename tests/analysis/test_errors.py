@@ -245,6 +245,36 @@ def test_a_leader_moves_for_seconds(tmp_path, codes, every, expected):
     assert row["retriable"]
 
 
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ([], False),
+        (["--since", "+33s"], None),
+        (["--until", "+20s"], None),
+        (["--since", "+33s", "--until", "+44s"], None),
+        (["--since", "+60s"], True),
+    ],
+)
+def test_a_burst_that_a_filter_cuts_may_be_too_long(tmp_path, answer_rows, options, expected):
+    """An error every seven seconds for 42 seconds, each time with a success behind it; another one a minute later."""
+    talk = Talk()
+    for after in (*[6] * 6, 60, 60):
+        for code, ms in ((NOT_LEADER, SECOND), (0, after * SECOND)):
+            talk.answers(talk.asks(PRODUCE, 3, WRITE), produced(code), ms)
+    talk.read(tmp_path)
+    (row,) = answer_rows("errors", *options, tmp_path / "talk.pcap")
+    assert row["expected"] is expected
+
+
+def test_a_burst_that_the_captures_end_cuts_may_be_too_long(tmp_path):
+    talk = Talk()
+    for _ in range(3):
+        for code, ms in ((NOT_LEADER, SECOND), (0, 6 * SECOND)):
+            talk.answers(talk.asks(PRODUCE, 3, WRITE), produced(code), ms)
+    (row,) = rows_of("errors", talk.read(tmp_path))
+    assert row["expected"] is None
+
+
 def test_bursts_are_judged_one_by_one(tmp_path):
     talk = Talk()
     for code, after in [(NOT_LEADER, 1), (NOT_LEADER, 1), (0, 60), (NOT_LEADER, 1), (10, 31)]:

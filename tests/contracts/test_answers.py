@@ -43,7 +43,7 @@ def lines_of(paths):
     timeline = open_timeline([str(path) for path in paths])
     inspector = pipeline.Inspector(emit=frozenset({"exchange", "connection"}), files=timeline.files)
     lines = [*Run(timeline, inspector).all_lines()]
-    return lines, Told(inspector.names, inspector.end[0])
+    return lines, Told(inspector.names, end=inspector.end[0])
 
 
 def add(answer, line):

@@ -24,6 +24,7 @@ from kinspect.analysis.answers.by import (
 from kinspect.analysis.answers.expected import (
     EARLIER,
     EXPECTED,
+    Edge,
     Expectation,
     Flow,
     Successes,
@@ -239,7 +240,8 @@ class Errors(Answer):
         successes = Successes(
             {key: success.times for key, success in self._flows.items()},
             {topic: success.times for (topic,), success in self._topics.items()},
-            told.end,
+            Edge(told.begin, "--since" in told.options),
+            Edge(told.end, "--until" in told.options),
             not (told.lossy or told.chosen),
         )
         faults = [

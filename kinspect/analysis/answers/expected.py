@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from kinspect.analysis.bursts import Burst, Bursts
+from kinspect.analysis.bursts import QUIET_NS, Burst, Bursts
 from kinspect.kafka.connection.fetchsessions import FETCH_APIS
 from kinspect.kafka.connection.roles import CLUSTER, FOLLOWER
 from kinspect.kafka.exchange.exchange import Exchange
@@ -302,13 +302,29 @@ def _passing(api_key: int | None, code: int | None, cluster: bool) -> Passing | 
     return None
 
 
+class Edge(NamedTuple):
+    """Where a run begins or ends; `cuts`: a filter did so, and the capture goes on."""
+
+    time: int | None
+    cuts: bool = False
+
+    def may_cut(self, burst: Burst) -> bool:
+        """True if errors beyond it may belong to a burst: those of a capture that goes on, or of a burst that lasted
+        longer than it is quiet there."""
+        if self.time is None:
+            return False
+        quiet = min(abs(self.time - burst.first), abs(self.time - burst.last))
+        return quiet <= QUIET_NS if self.cuts else quiet < min(QUIET_NS, burst.last - burst.first)
+
+
 class Successes(NamedTuple):
-    """When what succeeded: by API and client, and by topics that Metadata knows. `end`: the time of the run's last
-    packet; `whole`: nothing of it was lost or left out, so that what is not here did not succeed."""
+    """When what succeeded: by API and client, and by topics that Metadata knows. `begin`, `end`: those of the run;
+    `whole`: nothing of it was lost or left out, so that what is not here did not succeed."""
 
     clients: Mapping[tuple[int | None, tuple[str | None, str]], Bursts]
     topics: Mapping[str, Bursts]
-    end: int | None
+    begin: Edge
+    end: Edge
     whole: bool
 
     def passed(self, flow: Flow, burst: Burst) -> str | bool | None:
@@ -316,17 +332,23 @@ class Successes(NamedTuple):
         kind = _passing(flow.api_key, flow.code, flow.cluster)
         assert kind is not None
         went_on = [*self._went_on(flow)]
+        cut_by = [edge for edge in (self.begin, self.end) if edge.may_cut(burst)]
+        is_filtered = any(edge.cuts for edge in cut_by)
         if kind.often and any(each.has_all_along(burst, LONGEST_NS) for each in went_on):
-            return WAITED
+            return None if is_filtered else WAITED
         if burst.last - burst.first > LONGEST_NS:
-            return None if kind.often and not self.whole else False
+            before = burst._replace(last=burst.last - QUIET_NS)
+            is_open = bool(cut_by) and any(each.has_all_along(before, LONGEST_NS) for each in went_on)
+            return None if kind.often and (is_open or not self.whole) else False
         if any(each.has_after(burst.last, LONGEST_NS) for each in went_on):
-            return APPEARED if flow.topic is not None else PASSED
-        if not self.whole or self.end is None:
+            if flow.topic is not None:
+                return None if is_filtered else APPEARED
+            return None if cut_by else PASSED
+        if not self.whole or self.end.time is None:
             return None
-        quiet = self.end - burst.last
+        quiet = self.end.time - burst.last
         if flow.follower and flow.code in LEADERSHIP | {UNKNOWN_TOPIC}:
-            return SETTLED if quiet >= GIVEN_UP_NS else None
+            return SETTLED if quiet >= GIVEN_UP_NS and not cut_by else None
         return False if quiet >= LONGEST_NS else None
 
     def _went_on(self, flow: Flow) -> Iterable[Bursts]:
