@@ -564,6 +564,16 @@ def test_who_was_denied():
     assert {row["principal"] for row in by_user} == {"alice"}
 
 
+def test_of_two_meanings_of_an_error_it_is_said_which_rows_have_them(kinspect):
+    out = kinspect("errors", CAPTURES / "3.9.2" / "sasl_plain.pcap.gz", "--format", "table", "--wide").out
+    told = [line for line in out.splitlines() if line.startswith("UNANSWERED (")]
+    assert [line.partition("):")[0] for line in told] == [
+        "UNANSWERED (SaslToken of pf-kpbad-plain, SaslToken of pf-akbad-plain",
+        "UNANSWERED (Metadata of pf-ckc-plain",
+    ]
+    assert "\nMEMBER_ID_REQUIRED: " in out
+
+
 def test_expected_errors_of_many_clients_are_one_line(tmp_path, kinspect):
     talks = [Talk(client=(f"10.0.1.{number}", 40000)) for number in range(9)]
     for talk in talks:

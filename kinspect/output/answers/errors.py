@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from kinspect.output.answers.layout import (
@@ -64,8 +65,22 @@ def _client(row: Row) -> str:
 
 
 def _notes(rows: list[Row], capture: Row) -> list[str]:
-    """A line for each error, in the order of the table."""
-    return [*dict.fromkeys(f"{row['error']}: {row['meaning']} {row['advice']}" for row in rows)]
+    """A line for each error, in the order of the table; where one means several things, of which rows each is."""
+    notes: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        notes.setdefault((row["error"], f"{row['meaning']} {row['advice']}"), []).append(row)
+    meanings = Counter(error for error, _ in notes)
+    return [
+        f"{error}{f' ({_places(found)})' if meanings[error] > 1 else ''}: {text}"
+        for (error, text), found in notes.items()
+    ]
+
+
+def _places(rows: list[Row]) -> str:
+    """APIs and clients of rows."""
+    return listed(
+        [*dict.fromkeys(" of ".join(filter(None, (known(row["api"]), _client(row)))) for row in rows)]
+    )
 
 
 def _more(file: str, rows: list[Row]) -> str:
