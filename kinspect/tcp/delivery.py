@@ -89,6 +89,32 @@ class Delivery:
                 self.counts.ignored_bytes += end - start
         self.advance(half.connection)
 
+    def keeps(self, half: Half, segment: Segment) -> bool:
+        """Keep the next packet of a direction of an opening connection without a hole, as `take` would. Returns False if
+        there is more to it than that, and leaves it."""
+        _, time, seq, ack, _, data, start, end, _, frame, _ = segment
+        held, others, size = half.held, half.peer.held, end - start
+        at = half.offset + distance(seq, half.next)
+        if (
+            half.finished
+            or at != (half.offset if held is None else max(held.end, half.offset))
+            or (held is not None and held.acked > at)
+            or (distance(ack, half.peer.next) > 0 and (others is None or not others.pieces))
+            or self._holds_much(half, size)
+            or self._holds_too_much(size)
+        ):
+            return False
+        half.packets += 1
+        half.clock = self.clock
+        half.time = time
+        half.frame = frame
+        wanted = self._acknowledge(half, ack)
+        if size:
+            half.far = (seq + size) & MASK
+            half.hold().add(at, at + size, DATA, data[start:end], self._arrival(half, wanted))
+            self.held_bytes += size + PIECE_BYTES
+        return True
+
     def advance(self, connection: Connection) -> None:
         """Hand on everything that may be handed on now, and give up the holes that enough packets have passed."""
         first, second = connection.halves
@@ -427,10 +453,12 @@ class Delivery:
             and not self._holds_much(half.peer)
         )
 
-    def _holds_much(self, half: Half) -> bool:
+    def _holds_much(self, half: Half, more: int = 0) -> bool:
+        """True if a direction holds much, or would with a packet of `more` bytes."""
         held, caps = half.held, self.caps
         return held is not None and (
-            held.size > caps.buffered_bytes // 4 or len(held.pieces) > caps.buffered_segments // 4
+            held.size + more > caps.buffered_bytes // 4
+            or len(held.pieces) + (more > 0) > caps.buffered_segments // 4
         )
 
     def _keep_caps(self, half: Half) -> None:
@@ -450,9 +478,9 @@ class Delivery:
             return "buffered_segments"
         return "total_bytes" if self._holds_too_much() else ""
 
-    def _holds_too_much(self) -> bool:
-        """True if more waits on all connections than may wait behind holes."""
-        return self.held_bytes > self.caps.total_bytes // BEHIND_HOLES
+    def _holds_too_much(self, more: int = 0) -> bool:
+        """True if more waits on all connections than may wait behind holes, or would with a packet of `more` bytes."""
+        return self.held_bytes + more + PIECE_BYTES * (more > 0) > self.caps.total_bytes // BEHIND_HOLES
 
     def _force(self, connection: Connection) -> bool:
         """Make room: give up the hole that keeps the connection's first waiting piece. Returns False if none waits."""

@@ -286,6 +286,9 @@ class Reassembler:
 
     def _unusual(self, half: Half | None, segment: Segment, number: int) -> None:
         """Take a packet that is not simply the next one of its direction; `number`: its index in the run."""
+        if half is not None and half.connection.opening and self._follows_on(half, segment):
+            self._recent.link(half, number)
+            return
         key = segment[0]
         island = self._island(key) if half is None else half.island
         if island is None:
@@ -315,6 +318,37 @@ class Reassembler:
             self._set_deadline(island)
         else:
             self._drop_island(island)
+
+    def _follows_on(self, half: Half, segment: Segment) -> bool:
+        """Let a packet wait with the others of a connection that is opening, if it is simply the next one of its direction,
+        nothing is due, and no other connection is near: then there is nothing to find out about it."""
+        connection, island, peer = half.connection, half.island, half.peer
+        _, time, seq, ack, flags, _, start, end, missing, _, _ = segment
+        clock = island.clock + 1 if time is None else max(time, island.clock)
+        if (
+            seq != half.far
+            or flags & SPECIAL != ACK
+            or missing
+            or (start == end and ack == half.ack)
+            or not (half.seen and peer.seen)
+            or (peer.far - ack) & MASK >= NEAR
+            or island.packets + 1 >= connection.linger_packet
+            or clock >= connection.linger_at
+            or connection.hole_at != NEVER
+            or connection.file is not None
+            or len(island.connections) > 1
+            or island.strays
+        ):
+            return False
+        self._delivery.clock = clock
+        if not self._delivery.keeps(half, segment):
+            return False
+        island.clock = clock
+        island.lent = 0
+        island.packets += 1
+        if not half.packets % MEASURE_EACH:
+            timestamps.measure(half, segment)
+        return True
 
     def _follow_step(self, half: Half, segment: Segment) -> None:
         """Go on with the island if only the capture's clock says that it was silent for the idle timeout."""
