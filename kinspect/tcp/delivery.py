@@ -90,8 +90,8 @@ class Delivery:
         self.advance(half.connection)
 
     def keeps(self, half: Half, segment: Segment) -> bool:
-        """Keep the next packet of a direction of an opening connection without a hole, as `take` would. Returns False if
-        there is more to it than that, and leaves it."""
+        """Keep the next packet of a direction of an opening connection without a hole, as `take` would. Returns False,
+        and leaves the packet, if there is more to it than that."""
         _, time, seq, ack, _, data, start, end, _, frame, _ = segment
         held, others, size = half.held, half.peer.held, end - start
         at = half.offset + distance(seq, half.next)
@@ -330,9 +330,14 @@ class Delivery:
     def _drain(self, connection: Connection) -> bool:
         """Hand on the next pieces of the streams that wait for nothing, in the order of their packets. Returns True if
         there were any."""
+        first, second = connection.halves
         drained = False
-        while not connection.opening and (ready := [half for half in connection.halves if _is_ready(half)]):
-            self._hand_on(min(ready, key=_head_number) if len(ready) > 1 else ready[0])
+        while not connection.opening:
+            one, other = _is_ready(first), _is_ready(second)
+            if not one and not other:
+                break
+            is_first = one and not (other and _head_number(second) < _head_number(first))
+            self._hand_on(first if is_first else second)
             drained = True
         return drained
 
@@ -572,6 +577,8 @@ def _is_no_keep_alive(half: Half, seq: int) -> bool:
 
 def _is_ready(half: Half) -> bool:
     """True if the next bytes are there and wait for nothing."""
+    if half.held is None:
+        return False
     piece = _next_piece(half)
     return piece is not None and not _blocked(half, piece.arrival.ack)
 

@@ -320,8 +320,8 @@ class Reassembler:
             self._drop_island(island)
 
     def _follows_on(self, half: Half, segment: Segment) -> bool:
-        """Let a packet wait with the others of a connection that is opening, if it is simply the next one of its direction,
-        nothing is due, and no other connection is near: then there is nothing to find out about it."""
+        """Let a packet wait with the others of a connection that is opening, if there is nothing to find out about it:
+        it is simply the next one of its direction, nothing is due, and no other connection is on its ends."""
         connection, island, peer = half.connection, half.island, half.peer
         _, time, seq, ack, flags, _, start, end, missing, _, _ = segment
         clock = island.clock + 1 if time is None else max(time, island.clock)

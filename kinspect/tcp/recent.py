@@ -36,7 +36,7 @@ TRACE_BYTES: Final = 8 * 1024 * 1024
 """Size of all traces. The one that was not added to for longest is shortened first."""
 
 # A packet in a trace: the sequence number and the acknowledgment, then the IP identification and the time.
-_RECORD: Final = Struct(">QQ")
+_RECORD: Final = Struct(">IIQ")
 _SIZE: Final = 16
 _TIME_BITS: Final = 48
 _TIME_SHIFT: Final = 16
@@ -101,9 +101,7 @@ class RecentPackets:
         """Let go of those of the direction's packets that have `LOOKED_AT` newer ones. To be called once as many were
         linked since the last call."""
         number, half.thinned, half.linked = half.thinned, half.row, 0
-        gone = self._let_go(number)
-        gone.reverse()
-        self._trace(half, gone)
+        self._note(half, sum([_trace(half, row) for row in reversed(self._let_go(number))]))
 
     def _let_go(self, number: int) -> list[Segment]:
         """Let go of that packet and of those linked to it. Returns them, the newest first."""
@@ -122,41 +120,29 @@ class RecentPackets:
     def _trace_all(self, rows: list[Segment | None]) -> None:
         """Add the packets among rows that go to the traces of their directions."""
         halves = self._halves
-        gone: dict[Half, list[Segment]] = {}
+        grown: dict[Half, int] = {}
         for row in rows:
             half = halves.get(row[0]) if row is not None else None
             if row is not None and half is not None and half is not FOREIGN:
-                gone.setdefault(half, []).append(row)
-        for half, packets in gone.items():
-            self._trace(half, packets)
-
-    def _trace(self, half: Half, gone: list[Segment]) -> None:
-        """Add packets to the direction's trace, the oldest first."""
-        added = [
-            _RECORD.pack(
-                row[2] << 32 | row[3], row[10] >> 48 << _TIME_BITS | row[1] >> _TIME_SHIFT & _TIME_MASK
-            )
-            for row in gone
-            if row[1] is not None and row[10] >> 48
-        ]
-        if not added:
-            return
-        if half.trace is NO_TRACE:
-            half.trace = bytearray()
-        trace, before = half.trace, len(half.trace)
-        trace += b"".join(added)
-        if len(trace) > 2 * TRACED * _SIZE:
-            del trace[: -TRACED * _SIZE]
-        self._note(half, len(trace) - before)
+                grown[half] = grown.get(half, 0) + _trace(half, row)
+        for half, size in grown.items():
+            self._note(half, size)
 
     def _note(self, half: Half, grown: int) -> None:
         """Note that a direction's trace is the newest, and has grown by so many bytes."""
+        if not grown:
+            return
         self._traces.pop(half, None)
         self._traces[half] = None
         self._trace_bytes += grown
-        since = _last_time(half) - (self._skew_ns >> _TIME_SHIFT)
-        while self._trace_bytes > self._most_trace_bytes:
-            self._shorten(next(iter(self._traces)), since)
+        trace = half.trace
+        if len(trace) > 2 * TRACED * _SIZE:
+            self._trace_bytes -= len(trace) - TRACED * _SIZE
+            del trace[: -TRACED * _SIZE]
+        if self._trace_bytes > self._most_trace_bytes:
+            since = _time_at(trace, len(trace) - _SIZE) - (self._skew_ns >> _TIME_SHIFT)
+            while self._trace_bytes > self._most_trace_bytes:
+                self._shorten(next(iter(self._traces)), since)
 
     def _shorten(self, half: Half, since: int) -> None:
         """Drop what is older than `since` from the direction's trace, which then is the newest; all if nothing is."""
@@ -228,7 +214,7 @@ class RecentPackets:
         if not identification or time is None:
             return False
         trace = half.trace
-        head = _RECORD.pack(seq << 32 | ack, identification << _TIME_BITS)[:10]
+        head = _RECORD.pack(seq, ack, identification << _TIME_BITS)[:10]
         at = trace.rfind(head)
         for _ in range(ELSEWHERE):
             if at <= 0 or not at % _SIZE:
@@ -287,9 +273,17 @@ def _time_at(trace: bytearray, at: int) -> int:
     return int.from_bytes(trace[at + _SIZE - _TIME_BITS // 8 : at + _SIZE])
 
 
-def _last_time(half: Half) -> int:
-    """Time of the last packet of a direction's trace."""
-    return _time_at(half.trace, len(half.trace) - _SIZE)
+def _trace(half: Half, row: Segment) -> int:
+    """Add a packet to the direction's trace, if it has a number and a time. Returns the bytes added."""
+    time, identification = row[1], row[10] >> 48
+    if time is None or not identification:
+        return 0
+    if half.trace is NO_TRACE:
+        half.trace = bytearray()
+    half.trace += _RECORD.pack(
+        row[2], row[3], identification << _TIME_BITS | time >> _TIME_SHIFT & _TIME_MASK
+    )
+    return _SIZE
 
 
 def _same_bytes(one: Segment, other: Segment) -> bool:
