@@ -23,6 +23,7 @@ from kinspect.kafka.view.view import View
 from kinspect.model import Block
 from kinspect.output.escape import escape
 from kinspect.output.summary import COUNTED, DROPS, saved_text
+from kinspect.wording import counted
 
 ELSEWHERE = ("answer", "output", *LINES_ALONE, "limit", "wide", "progress", OTLP, "format_name")
 """Options for printed output."""
@@ -110,8 +111,8 @@ def explore_live(capture: Live, options: RunOptions) -> int:
 
 def _print_summary(summary: dict[str, Any], interface: str, exchanges: int) -> None:
     packets, size = summary.get("packets", 0), summary.get("bytes", 0)
-    click.echo(f"{packets:,} packets, {size:,} bytes on {escape(interface)}", err=True)
-    click.echo(f"{exchanges:,} exchanges listed", err=True)
+    click.echo(f"{counted(packets, 'packet')}, {counted(size, 'byte')} on {escape(interface)}", err=True)
+    click.echo(f"{counted(exchanges, 'exchange')} listed", err=True)
     if summary.get("saved_packets") is not None:
         click.echo(saved_text(summary), err=True)
     for key in (*DROPS, "interface_losses", "left_packets"):

@@ -26,10 +26,11 @@ from kinspect.output.otlp import (
 )
 from kinspect.output.semconv import FIELDS, Names, characters
 from kinspect.sink import CONNECTION, GAP, Closed, Input, Sink
+from kinspect.wording import counted, plural
 
 METRICS_SECONDS = 10.0
 """How often metrics are sent."""
-_CALLED = {LOGS: "log records", SPANS: "spans", METRICS: "states of metrics"}
+_CALLED = {LOGS: ("log record",), SPANS: ("span",), METRICS: ("state of metrics", "states of metrics")}
 
 
 class OtlpSink(Sink):
@@ -140,16 +141,18 @@ class OtlpSink(Sink):
             delivery.end()
         for signal, delivery in self._deliveries.items():
             delivery.close()
-            text = f"otlp: {delivery.sent:,} {_CALLED[signal]} delivered"
+            text = f"otlp: {delivery.sent:,} {plural(delivery.sent, *_CALLED[signal])} delivered"
             if delivery.lost:
                 status = FAILED
                 text += f", {delivery.lost:,} lost"
             told.append(text)
         self._tell()
         if self._left_out:
-            told.append(f"otlp: {self._left_out:,} exchanges without a span: not in the sample")
+            told.append(f"otlp: {counted(self._left_out, 'exchange')} without a span: not in the sample")
         if self._without_time:
-            told.append(f"otlp: {self._without_time:,} exchanges without a span: packets without a time")
+            told.append(
+                f"otlp: {counted(self._without_time, 'exchange')} without a span: packets without a time"
+            )
         if status and not self._told:
             complain(f"--otlp {self._asked.shown}: {self._why or 'the collector was too slow'}")
         return Closed(told, status)
@@ -163,9 +166,10 @@ class OtlpSink(Sink):
         for signal, delivery in self._deliveries.items():
             delivery.discard()
             if delivery.lost:
+                called = plural(delivery.sent, *_CALLED[signal])
                 complain(
-                    f"--otlp {self._asked.shown}: {delivery.sent:,} {_CALLED[signal]} delivered, {delivery.lost:,}"
-                    " lost, as the run was broken off"
+                    f"--otlp {self._asked.shown}: {delivery.sent:,} {called} delivered, {delivery.lost:,} lost,"
+                    " as the run was broken off"
                 )
 
     def _failed(self, why: str) -> None:

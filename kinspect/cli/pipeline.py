@@ -38,6 +38,7 @@ from kinspect.output.summary import summary_text
 from kinspect.output.tally import Tally
 from kinspect.spark import session
 from kinspect.tables.names import DEFAULT_TABLES, TABLES
+from kinspect.wording import counted
 
 if TYPE_CHECKING:
     from kinspect.tables.request import Request
@@ -264,20 +265,24 @@ def stream(folder: str, **values: Any) -> int:
 def _batch_line(batch: Any) -> str:
     """A line about a batch."""
     rows = ", ".join(f"{count:,} {name}" for name, count in batch.rows.items())
-    return f"batch {batch.number}: {batch.captures:,} captures, {batch.packets:,} packets, {rows}"
+    captures, packets = counted(batch.captures, "capture"), counted(batch.packets, "packet")
+    return f"batch {batch.number}: {captures}, {packets}, {rows}"
 
 
 def _stream_summary(summary: dict[str, Any], rows: dict[str, int]) -> list[str]:
     """Lines on the input since the stream began, and on the rows written by this run."""
     kinds = summary.get("connections", {})
-    lines = [
-        f"since it began: {summary.get('captures', 0):,} captures, {summary.get('packets', 0):,} packets,"
-        f" {sum(kinds.values()):,} connections closed ({kinds.get('kafka', 0):,} Kafka),"
-        f" {summary.get('exchanges', 0):,} exchanges, {summary.get('gaps', 0):,} gaps"
-    ]
-    lines += [f"  {name}: {count:,} rows written now" for name, count in rows.items()]
+    captures, packets, exchanges, gaps = (
+        counted(summary.get(f"{thing}s", 0), thing) for thing in ("capture", "packet", "exchange", "gap")
+    )
+    closed = f"{counted(sum(kinds.values()), 'connection')} closed ({kinds.get('kafka', 0):,} Kafka)"
+    lines = [f"since it began: {captures}, {packets}, {closed}, {exchanges}, {gaps}"]
+    lines += [f"  {name}: {counted(count, 'row')} written now" for name, count in rows.items()]
     lines += [f"  {text}: {summary[key]:,}" for key, text in LOSSES.items() if summary.get(key)]
-    lines += [f"  cap {cap}: hit {hits:,} times" for cap, hits in sorted(summary.get("caps_hit", {}).items())]
+    lines += [
+        f"  cap {cap}: hit {counted(hits, 'time')}"
+        for cap, hits in sorted(summary.get("caps_hit", {}).items())
+    ]
     return lines
 
 
@@ -400,7 +405,7 @@ def _summary(result: Any) -> str:
     unread = sum(error.unread for error in result.errors)
     tally = Tally(unread=unread, unknown=result.summary["unknown_to_filters"])
     rows = [
-        f"  {name}: {result.rows[name]:,} rows, dates {', '.join(dates) or 'none'}\n"
+        f"  {name}: {counted(result.rows[name], 'row')}, dates {', '.join(dates) or 'none'}\n"
         for name, dates in result.dates.items()
         if name in result.rows
     ]

@@ -13,6 +13,7 @@ from kinspect.cli.run import ReadRun
 from kinspect.cli.sdnotify import READY, STOPPING, WATCHDOG, Notifier
 from kinspect.cli.stats import Stats
 from kinspect.model import NS_PER_SECOND
+from kinspect.wording import counted
 
 STATUS_NS = 5 * NS_PER_SECOND
 """Interval at which a service manager gets a line on how it goes."""
@@ -156,7 +157,7 @@ class Service:
     def _status(self) -> str:
         now = health(self._capture, self._run)
         return (
-            f"STATUS=capturing on {self._capture.files[0]}: {now.packets} packets,"
+            f"STATUS=capturing on {self._capture.files[0]}: {counted(now.packets, 'packet', '')},"
             f" {now.kernel_drops + now.queue_drops} dropped,"
-            f" {self._run.tally.shown} exchanges shown"
+            f" {counted(self._run.tally.shown, 'exchange', '')} shown"
         )

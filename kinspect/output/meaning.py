@@ -9,7 +9,7 @@ from typing import Any
 from kinspect.kafka.wire.pair import NO_RESPONSE, ORPHAN, UNANSWERED
 from kinspect.model import NS_PER_SECOND
 from kinspect.output.escape import escape
-from kinspect.wording import listed
+from kinspect.wording import counted, listed
 
 MESSAGE_MOST = 256
 """Characters of a message at most."""
@@ -105,20 +105,23 @@ def _exchange_parts(line: Line) -> Iterator[str]:
 
 def _connection_parts(line: Line) -> Iterator[str]:
     yield f"connection {line['kind']} {line['connection_id'].rpartition('@')[0]}"
-    yield f"{line['exchanges']} exchanges {line['end_reason']}"
+    yield f"{counted(line['exchanges'], 'exchange', '')} {line['end_reason']}"
 
 
 def _gap_parts(line: Line) -> Iterator[str]:
-    yield f"gap of {line['bytes']} bytes from {line['direction']} {line['cause']}"
+    yield f"gap of {counted(line['bytes'], 'byte', '')} from {line['direction']} {line['cause']}"
 
 
 def _summary_parts(line: Line) -> Iterator[str]:
-    yield f"{line['packets']} packets {line['exchanges']} exchanges {line['gaps']} gaps"
+    yield " ".join(counted(line[f"{thing}s"], thing, "") for thing in ("packet", "exchange", "gap"))
 
 
 def _stats_parts(line: Line) -> Iterator[str]:
     drops = line["kernel_drops"] + line["queue_drops"]
-    yield f"{line['captured_packets']} packets {drops} dropped {line['exchanges']} exchanges"
+    yield (
+        f"{counted(line['captured_packets'], 'packet', '')} {drops} dropped"
+        f" {counted(line['exchanges'], 'exchange', '')}"
+    )
 
 
 _PARTS: dict[str, Callable[[Line], Iterable[str]]] = {

@@ -120,7 +120,7 @@ def _read(summary: dict[str, Any], tally: Tally) -> str:
     where = f"in {files}" if tally.interface is None else f"on {escape(tally.interface)}"
     repeated = summary["duplicate_packets"]
     again = f", {repeated:,} of them seen twice" if repeated else ""
-    return f"{counted(summary['packets'], 'packet')}{again}, {summary['bytes']:,} bytes {where}"
+    return f"{counted(summary['packets'], 'packet')}{again}, {counted(summary['bytes'], 'byte')} {where}"
 
 
 def _connections(summary: dict[str, Any]) -> str:

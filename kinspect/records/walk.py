@@ -29,6 +29,7 @@ from kinspect.records.reader import (
     RecordSetReader,
 )
 from kinspect.records.recordset import RecordSet
+from kinspect.wording import counted
 
 _PREFIX: Final = struct.Struct(">qi")
 _SMALLEST_SIZE: Final = 14
@@ -170,7 +171,7 @@ def _v2_batch(data: bytes, position: int, reader: RecordSetReader) -> int:
         result.problem("crc_mismatch", "the CRC-32C of the batch is not that of its bytes", position)
     crowded = not attributes & 7 and not reader.with_records and count > size - _SMALLEST_V2
     if count < 0 or crowded:
-        result.problem("malformed_records", f"the batch says it has {count} records", position)
+        result.problem("malformed_records", f"the batch says it has {counted(count, 'record', '')}", position)
     if abs(base_offset) > FARTHEST or abs(base_timestamp) > FARTHEST:
         batch["last_offset"] = base_offset
         result.problem("malformed_records", "an offset or timestamp of the batch is absurd", position)

@@ -29,6 +29,7 @@ from kinspect.tables.lock import LOCK
 from kinspect.tables.names import DATE_FOLDER, EXCHANGES, NO_DATE, PARQUET, PROBLEMS, STAGING
 from kinspect.tables.request import Request
 from kinspect.tables.rows import Unread
+from kinspect.wording import counted
 
 STREAM = "_stream"
 """Folder beside the tables of a stream: its state and checkpoint."""
@@ -123,8 +124,8 @@ class Staged(Folder):
             there = self._spark.read.schema(StructType()).parquet(self.address(*self._staging, name)).count()
             if there != rows:
                 raise KinspectError(
-                    f"{self.path}: has {there:,} rows of {name} where {rows:,} were written; all executors and the"
-                    " driver must see the same folder, and no other run may write there at the same time"
+                    f"{self.path}: has {counted(there, 'row')} of {name} where {rows:,} were written; all executors and"
+                    " the driver must see the same folder, and no other run may write there at the same time"
                 )
 
     def write_problems(self, unread: list[Unread], request: Request, day: date | None) -> None:

@@ -19,6 +19,7 @@ from kinspect.tables.builder import TableBuilder
 from kinspect.tables.names import DEFAULT_TABLES, PROBLEMS, RECORDS, TABLES
 from kinspect.tables.parquet import PartFiles, TableFolder, problem_rows
 from kinspect.tables.rows import Unread, open_table
+from kinspect.wording import counted
 
 EVERY_SECONDS = 60.0
 """How long rows of a live capture wait before they count, at most."""
@@ -98,7 +99,7 @@ class TableFiles(Sink):
         self._files.close()
 
     def _told(self, name: str) -> str:
-        return f"{self._rows[name]:,} rows, dates {', '.join(sorted(self._dates[name])) or 'none'}"
+        return f"{counted(self._rows[name], 'row')}, dates {', '.join(sorted(self._dates[name])) or 'none'}"
 
 
 def _unread(read: Input) -> Iterator[Unread]:

@@ -306,7 +306,7 @@ def test_the_original_of_stats_is_harmless_once_it_is_read():
     line = json.loads(EcsTexts(View()).line(native))
     check(line)
     assert line["event"]["dataset"] == "kinspect.stats"
-    assert line["message"] == "1 packets 2 dropped 1 exchanges"
+    assert line["message"] == "1 packet 2 dropped 1 exchange"
     assert line["event"]["original"].isprintable()
     assert json.loads(line["event"]["original"]) == native
 

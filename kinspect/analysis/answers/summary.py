@@ -26,6 +26,7 @@ from kinspect.kafka.wire.pair import KAFKA, TOKEN_NAME
 from kinspect.model import NS_PER_MS
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import FETCH, PRODUCE, SHARE_FETCH
+from kinspect.wording import counted
 
 ERROR, WARNING, NOTE = "error", "warning", "note"
 SEVERITIES = (ERROR, WARNING, NOTE)
@@ -349,7 +350,7 @@ def _one_sided(rows: Rows) -> Iterator[Finding]:
         missing = [
             f"{row['missing'][side]:,} without the {side}'s" for side in SIDES if side in row["missing"]
         ]
-        text = f"{' and '.join(missing)} packets, of {row['connections']:,} connections"
+        text = f"{' and '.join(missing)} packets, of {counted(row['connections'], 'connection')}"
         yield Finding("one_sided", WARNING, sum(row["missing"].values()), text, "read --emit connection")
 
 

@@ -30,7 +30,10 @@ def lacks(
     found = [*_undecoded(summary), *ended, _under_way(summary, counted)]
     found += [tell(summary[key]) for key, tell in _LACKS.items() if summary[key]]
     if summary["outcomes"]["orphan"]:
-        found.append(f"{wording.counted(summary['outcomes']['orphan'], 'answer')} without their request")
+        orphans = summary["outcomes"]["orphan"]
+        found.append(
+            f"{wording.counted(orphans, 'answer')} without {wording.plural(orphans, 'its', 'their')} request"
+        )
     if filters and counted.exchanges + (counted.twins or 0) < summary["exchanges"]:
         found.append(f"exchanges that {', '.join(filters)} left out")
     if counted.left_out:

@@ -103,7 +103,7 @@ def parts(found: dict[str, Any], width: int, style: Style, typed: Typed = NOTHIN
         if shown:
             yield from _table(Cells(layout, shown, style), width, style)
         if len(whole) > len(shown):
-            yield Text(f"and {len(whole) - len(shown):,} more rows{PRINTED.more}", style=DIM)
+            yield Text(f"and {counted(len(whole) - len(shown), 'more row')}{PRINTED.more}", style=DIM)
         if folded:
             yield Text(_filled(escape(layout.folded(folded)), width), style=DIM)
         for note in layout.notes(shown, found["capture"]):

@@ -85,7 +85,7 @@ class Exporter:
     def _saved(self, rows: list[int], path: str) -> str:
         with export.whole_file(path) as file:
             saved = export.save(self._store, rows, file, _is_cancelled())
-        told = f"saved {saved.packets:,} packets to {path}"
+        told = f"saved {counted(saved.packets, 'packet')} to {path}"
         if saved.timeless:
             told += f"; {saved.timeless} had no time and got that of the packet before"
         if saved.tls:

@@ -21,6 +21,7 @@ from kinspect.output.answers.layout import (
 )
 from kinspect.output.columns import Column
 from kinspect.output.escape import escape
+from kinspect.wording import counted
 
 
 class SheetLine(NamedTuple):
@@ -47,7 +48,7 @@ class Sheet:
         self._span = span(found["capture"], style) if layout.spans and room is None else None
         self._details = [self._cells.details(number) for number in range(len(self.rows))]
         self.warnings = warnings(found["capture"])
-        notes = [(f"and {left_out:,} more rows", DIM)] if left_out > 0 else []
+        notes = [(f"and {counted(left_out, 'more row')}", DIM)] if left_out > 0 else []
         notes += [(escape(layout.folded(folded)), DIM)] if folded else []
         notes += [(escape(note), "") for note in layout.notes(self.rows, found["capture"])]
         self._notes = [*notes, *((text, NOTE) for text in self.warnings)]

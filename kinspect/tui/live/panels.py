@@ -256,7 +256,10 @@ def _apis(picture: Picture, width: int, height: int) -> list[Text]:
         others = picture.result.apis[shown - 1 :]
         count = sum(api.exchanges for api in others)
         failed = sum(api.failed for api in others)
-        cells = (Text(f"{len(others)} others", style=DIM), Text(_amount(picture, count), style=DIM))
+        cells = (
+            Text(wording.counted(len(others), "other"), style=DIM),
+            Text(_amount(picture, count), style=DIM),
+        )
         rows.append(grid.row((*cells, Text(wording.count(failed) if failed else "", style=BAD))))
     elif not rows:
         rows.append(fit(Text("no exchange yet" if not picture.exchanges else "none", style=DIM), width))
@@ -344,7 +347,7 @@ def _boxed(box: Box, width: int, height: int) -> list[Text]:
     rows = [(Text(least + box.amount(number), style=box.style), name) for name, number in names]
     if others:
         # The number of forgotten names is not known.
-        who = "others" if box.missed else f"{box.kept - len(names):,} others"
+        who = "others" if box.missed else wording.counted(box.kept - len(names), "other")
         rows.append((Text(box.amount(others), style=DIM), Text(who, style=DIM)))
     elif not rows:
         rows.append((Text(), Text("none", style=DIM)))

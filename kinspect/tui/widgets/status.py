@@ -14,6 +14,7 @@ from kinspect.tui.index.export import files_of
 from kinspect.tui.index.selection import Selection
 from kinspect.tui.index.store import Store
 from kinspect.tui.widgets.exchanges import Exchanges
+from kinspect.wording import counted
 
 ERRORS_SHOWN = 3
 """Number of inputs whose errors are shown; on exit those of all are printed."""
@@ -69,7 +70,7 @@ class StatusLine(Static):
             yield "stopped: not all was read" if store.inputs.interface is None else "capture stopped"
         drops = sum((store.summary or {}).get(key) or 0 for key in DROPS)
         if drops:
-            yield f"{drops:,} packets dropped"
+            yield f"{counted(drops, 'packet')} dropped"
         if store.refused:
             yield f"spool full: {store.refused:,} without bytes"
 
