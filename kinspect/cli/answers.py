@@ -40,7 +40,7 @@ from kinspect.model import NS_PER_MS
 from kinspect.output import JSONL
 from kinspect.output import answers as output
 from kinspect.output.answers.typed import PLACE, Typed
-from kinspect.output.instead import instead
+from kinspect.output.filterhint import filter_hint
 
 NOT_ASKED = {**IN_BODIES, "show_secrets": False, "limit": None}
 """Options of `read` that answers do without."""
@@ -193,7 +193,7 @@ def _read(run: ReadRun, timeline: Timeline, jobs: int | None) -> dict[str, Any]:
 
 def nothing_passed(run: ReadRun) -> str | None:
     """What there is where no exchange passed the filter."""
-    return instead(run.tally) if run.tally.seen and not run.tally.shown else None
+    return filter_hint(run.tally) if run.tally.seen and not run.tally.shown else None
 
 
 def typed_next(captures: Sequence[str], values: dict[str, Any]) -> Typed:

@@ -6,7 +6,7 @@ from math import ceil
 from typing import Any
 
 from kinspect.output.escape import escape
-from kinspect.output.instead import instead
+from kinspect.output.filterhint import filter_hint
 from kinspect.output.tally import Tally
 from kinspect.tls.keylog import NONE_GIVEN
 from kinspect.wording import counted
@@ -64,7 +64,7 @@ def summary_text(summary: dict[str, Any], tally: Tally) -> str:
     if tally.without_line:
         lines.append(f"not written, as {tally.lacks}: {tally.without_line:,}")
     if not tally.shown and tally.seen:
-        lines.append(instead(tally))
+        lines.append(filter_hint(tally))
     if tally.unknown:
         lines.append(f"left out by filters, as what they ask for is not known: {_listed(tally.unknown)}")
     if summary["gaps"]:

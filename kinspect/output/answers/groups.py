@@ -11,7 +11,7 @@ from typing import Any
 from kinspect.output.answers import typed
 from kinspect.output.answers.layout import ERROR, TIME_OF_DAY, Clock, Layout, known, lasting, listed, longest
 from kinspect.output.columns import Column, Row
-from kinspect.output.instead import ON_TIME
+from kinspect.output.filterhint import ON_TIME
 
 LAGS_SHOWN = 3
 NAMED = 10

@@ -18,7 +18,7 @@ SHOWN = 20
 ON_TIME = ("--since", "--until")
 
 
-def instead(tally: Tally) -> str:
+def filter_hint(tally: Tally) -> str:
     """The hint, a line about the last filter that left anything out: it left out all that the others passed to it."""
     asked = max(tally.seen, key=tally.options.index)
     before = tally.options[: tally.options.index(asked)]
