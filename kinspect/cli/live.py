@@ -24,7 +24,6 @@ from kinspect.capture.rotation import Rotation
 from kinspect.capture.save import Saving
 from kinspect.capture.worker import Plan
 from kinspect.cli import FAILED, complain, outfile
-from kinspect.cli.beforehand import load_beforehand
 from kinspect.cli.completed import files, interfaces, one_of, words
 from kinspect.cli.health import health
 from kinspect.cli.interrupt import ENDING, Interrupt
@@ -63,6 +62,7 @@ from kinspect.cli.options import (
 )
 from kinspect.cli.ownmetrics import decoding, own_metrics
 from kinspect.cli.placing import PLACING
+from kinspect.cli.preload import preload
 from kinspect.cli.rotated import ROTATION
 from kinspect.cli.rules import Rule, check
 from kinspect.cli.run import RUN_FACTS, RUN_RULES, ReadRun, open_run, run_options
@@ -198,7 +198,7 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
     rings = open_rings(interfaces)
     metrics = open_metrics(values)
     if os.geteuid() == 0:
-        load_beforehand(values)
+        preload(values)
     drop()
     if values["explore"]:
         need("explore", "the explorer")

@@ -234,8 +234,8 @@ def test_nothing_is_loaded_once_rights_are_given_up():
     script = (
         "import sys, encodings.idna; sys.path[:0] = sys.argv[1:]\n"
         "from cli import test_livemetrics as tests; from kinspect.cli import livemetrics\n"
-        "from kinspect.cli.beforehand import load_beforehand\n"
-        "load_beforehand({'explore': False, 'metrics': ('', 0), 'format_name': 'none', 'otlp': None})\n"
+        "from kinspect.cli.preload import preload\n"
+        "preload({'explore': False, 'metrics': ('', 0), 'format_name': 'none', 'otlp': None})\n"
         "real = livemetrics.LiveMetrics.served\n"
         "def served(*arguments):\n"
         "    global before\n"

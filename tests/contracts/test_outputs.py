@@ -63,14 +63,14 @@ def test_every_exchange_is_there_in_order(read, name):
 LATE = """
 import io, sys
 import kinspect
-from kinspect.cli.beforehand import load_beforehand
+from kinspect.cli.preload import preload
 from kinspect.kafka.view.view import View
 from kinspect.formats import open_sink
 from kinspect.output import Opening
 
 name, capture = sys.argv[1:]
 exchanges = list(kinspect.read(capture))
-load_beforehand({"explore": False, "metrics": None, "format_name": name, "otlp": None})
+preload({"explore": False, "metrics": None, "format_name": name, "otlp": None})
 before = set(sys.modules)
 stream = io.TextIOWrapper(io.BytesIO())
 sink = open_sink(name, Opening(stream, View(records=True, payload="text")))
@@ -87,7 +87,7 @@ def test_live_loads_its_modules_before_it_gives_up_its_rights(name):
         [sys.executable, "-c", LATE, name, str(PRODUCED)], capture_output=True, check=False, text=True
     )
     assert found.returncode == 0, found.stderr
-    assert found.stdout.split() == [], "loaded too late: name them in LATE of kinspect/cli/beforehand.py"
+    assert found.stdout.split() == [], "loaded too late: name them in PRELOADS of kinspect/cli/preload.py"
 
 
 @each_shown

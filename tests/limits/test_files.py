@@ -43,7 +43,7 @@ ALLOWED = {
     **{
         name: {"import_module"}
         for name in (
-            *("__init__.py", "analysis/answer.py", "cli/__init__.py", "cli/beforehand.py"),
+            *("__init__.py", "analysis/answer.py", "cli/__init__.py", "cli/preload.py"),
             *("cli/progress.py", "protocol/__init__.py"),
             *("formats.py", "output/answers/__init__.py", "output/answers/layout.py"),
         )

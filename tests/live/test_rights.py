@@ -31,8 +31,8 @@ def somebody(*rights):
 LOADED = """
 import sys
 from kinspect.cli import live, main
-from kinspect.cli.beforehand import load_beforehand
-load_beforehand({"explore": False, "metrics": None, "format_name": "auto", "otlp": None})
+from kinspect.cli.preload import preload
+preload({"explore": False, "metrics": None, "format_name": "auto", "otlp": None})
 sys.exit(main())
 """
 """The command, for one who cannot read where Python lies once the rights are given up."""

@@ -345,12 +345,12 @@ def test_the_resource_is_made_without_what_other_packages_register(monkeypatch):
 LATE = """
 import sys
 import kinspect
-from kinspect.cli.beforehand import load_beforehand
+from kinspect.cli.preload import preload
 
 url, capture = sys.argv[1:]
 exchanges = list(kinspect.read(capture))
 values = {"otlp": url, "otlp_signals": "logs,metrics,spans", "otlp_sample": 1.0, "semconv": None}
-load_beforehand({**values, "explore": False, "metrics": None, "format_name": "none"})
+preload({**values, "explore": False, "metrics": None, "format_name": "none"})
 before = set(sys.modules)
 from kinspect.cli.otlp import make_otlp
 from kinspect.cli.otlpsink import OtlpSink
@@ -371,7 +371,7 @@ def test_nothing_is_loaded_once_rights_are_given_up(collector):
     )
     assert collector.logs()
     assert collector.spans()
-    assert found.stdout.split() == [], "loaded too late: name them in LATE of kinspect/cli/beforehand.py"
+    assert found.stdout.split() == [], "loaded too late: name them in PRELOADS of kinspect/cli/preload.py"
 
 
 def free_port():

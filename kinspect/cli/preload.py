@@ -13,7 +13,7 @@ from kinspect.extras import has
 from kinspect.formats import FORMATS
 
 
-class Late(NamedTuple):
+class Preload(NamedTuple):
     """Modules for runs of which `asked`, given the values of the options, is true. `extra`: what they need, if it
     is not installed everywhere."""
 
@@ -22,12 +22,12 @@ class Late(NamedTuple):
     extra: str | None = None
 
 
-def _of_format(name: str, module: str, extra: str) -> Late:
-    return Late(lambda values: values["format_name"] == name, (module,), extra)
+def _of_format(name: str, module: str, extra: str) -> Preload:
+    return Preload(lambda values: values["format_name"] == name, (module,), extra)
 
 
-LATE = (
-    Late(
+PRELOADS = (
+    Preload(
         lambda values: True,
         (
             *(each.module for each in FORMATS.values() if each.module is not None and each.extra is None),
@@ -42,8 +42,8 @@ LATE = (
             """.split(),
         ),
     ),
-    Late(lambda values: values["explore"], ("kinspect.tui.app",), "explore"),
-    Late(
+    Preload(lambda values: values["explore"], ("kinspect.tui.app",), "explore"),
+    Preload(
         lambda values: values["metrics"] is not None,
         ("prometheus_client.core", "kinspect.cli.exposition", "kinspect.cli.metricserver"),
         "metrics",
@@ -53,7 +53,7 @@ LATE = (
         for name, each in FORMATS.items()
         if each.module is not None and each.extra is not None
     ),
-    Late(
+    Preload(
         lambda values: values[OTLP] is not None,
         # The last three with the first batch.
         ("kinspect.cli.otlpsink", "requests", "encodings.idna", "netrc"),
@@ -63,12 +63,12 @@ LATE = (
 """What is loaded when it is asked for."""
 
 
-def load_beforehand(values: dict[str, Any]) -> None:
+def preload(values: dict[str, Any]) -> None:
     """Load the modules that a run with these values of its options needs later. Those whose extra is not installed
     are left out: what needs it says so."""
-    for late in LATE:
-        if late.asked(values) and (late.extra is None or has(late.extra)):
-            for name in late.modules:
+    for each in PRELOADS:
+        if each.asked(values) and (each.extra is None or has(each.extra)):
+            for name in each.modules:
                 import_module(name)
     # The widths of characters are loaded with the first one beyond ASCII.
     import_module("rich.cells").cell_len("…")
