@@ -14,8 +14,8 @@ from kinspect.model import added
 from kinspect.pipeline import EndPlace, relax_collector
 from kinspect.run import IslandRun
 from kinspect.spark.merge import Bases, ChunkMerge, islands
-from kinspect.tables.made import Made
 from kinspect.tables.request import Request
+from kinspect.tables.taggedrows import TaggedRows
 from kinspect.tls.keylog import KeyLog
 
 Task = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -65,7 +65,7 @@ def decoding(run: RunContext, request: Request) -> Task:
         relax_collector()
         names, keylog = LearnedNames(dict(request.names)), run.keylog()
         names.add(*run.names)
-        made = Made(request, run.start)
+        made = TaggedRows(request, run.start)
         for rows in islands(found, run.bases):
             inspector = request.inspector(names, keylog, made.emit, run.files)
             merge = ChunkMerge(run.bases)

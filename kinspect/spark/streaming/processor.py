@@ -22,8 +22,8 @@ from kinspect.spark.batch import end_of_packets
 from kinspect.spark.chunks import EARLIEST, REPORT, SORTED_BY, Chunk
 from kinspect.spark.merge import NEVER, ChunkMerge
 from kinspect.spark.splits import LAST_TIMES, Report
-from kinspect.tables.made import Made
 from kinspect.tables.request import Request
+from kinspect.tables.taggedrows import TaggedRows
 from kinspect.tls.keylog import KeyLog
 
 PIECE = "piece binary"
@@ -175,7 +175,7 @@ class ShardBatch:
         self._see()
         self.keylog = KeyLog()
         self.names = LearnedNames(dict(request.names))
-        self._made = Made(request, shared["start"])
+        self._made = TaggedRows(request, shared["start"])
 
     def _take(self, told: dict[str, Any]) -> None:
         self.shared["batch"] = told["batch"]

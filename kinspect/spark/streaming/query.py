@@ -24,9 +24,9 @@ from kinspect.spark.storage import check_out
 from kinspect.spark.streaming.output import StreamOutput
 from kinspect.spark.streaming.processor import PIECE, Shard, unpacked
 from kinspect.spark.streaming.source import FORMAT, SHARD, Watch
-from kinspect.tables.made import SUMMARY, tagged_schema
 from kinspect.tables.request import Request
 from kinspect.tables.rows import Unread
+from kinspect.tables.taggedrows import SUMMARY, tagged_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -25,13 +25,13 @@ PART = pa.schema([("answer", pa.string()), ("state", pa.binary())])
 
 
 def tagged_schema(request: Request) -> pa.Schema:
-    """Columns of `Made`: a struct for each table, one for parts of answers, and a summary. Only one of them is not
-    null in a row."""
+    """Columns of `TaggedRows`: a struct for each table, one for parts of answers, and a summary. Only one of them is
+    not null in a row."""
     tables = [(name, pa.struct(list(table.schema))) for name, table in request.open().items()]
     return pa.schema([*tables, (COUNTED, pa.struct(list(PART))), (SUMMARY, pa.binary())])
 
 
-class Made:
+class TaggedRows:
     """Rows of all tables made from lines, and parts of answers. The column that is not null names the row's table."""
 
     def __init__(self, request: Request, start: int | None) -> None:
