@@ -17,7 +17,7 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine, Line
 from kinspect.kafka.view.view import View
 from kinspect.output.delivery import Delivery
-from kinspect.output.meaning import epoch, fails
+from kinspect.output.linefacts import epoch, fails
 from kinspect.output.otlp import (
     Reasons,
     Sender,

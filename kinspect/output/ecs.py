@@ -21,8 +21,7 @@ from kinspect.model import NS_PER_MS
 from kinspect.output import Opening
 from kinspect.output.fit import FittedText, Places
 from kinspect.output.jsonl import text
-from kinspect.output.lines import LineSink
-from kinspect.output.meaning import (
+from kinspect.output.linefacts import (
     Line,
     at,
     epoch,
@@ -33,6 +32,7 @@ from kinspect.output.meaning import (
     problem_codes,
     software,
 )
+from kinspect.output.lines import LineSink
 
 ECS_VERSION = "9.0.0"
 SIZE_BYTES = 4

@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import NamedTuple
 
-from kinspect.output.meaning import Line
+from kinspect.output.linefacts import Line
 from kinspect.output.semconv import OPERATIONS, SEND, SYSTEM, WITH_RECORDS, Value
 
 DURATION = "messaging.client.operation.duration"

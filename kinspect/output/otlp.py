@@ -27,7 +27,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 from kinspect.kafka.view.view import SCHEMA_VERSION
-from kinspect.output.meaning import Line, fails, message
+from kinspect.output.linefacts import Line, fails, message
 from kinspect.output.semconv import Names, Severity, Value, severity, span_name
 
 SEND_SECONDS = 10.0

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from kinspect.jsontext import json_text
 from kinspect.output import SEMCONV
-from kinspect.output.meaning import (
+from kinspect.output.linefacts import (
     Line,
     api_name,
     at,

@@ -12,7 +12,7 @@ from kinspect.api import read
 from kinspect.kafka.view.view import LINE_KEYS, View
 from kinspect.output import ECS
 from kinspect.output.ecs import EXCHANGE, KEYS, EcsTexts, _fields, _of, legacy_template, template
-from kinspect.output.meaning import MESSAGE_MOST
+from kinspect.output.linefacts import MESSAGE_MOST
 
 ROOT = Path(__file__).parents[2]
 CAPTURES = sorted((ROOT / "captures").glob("*/*.pcap*"))

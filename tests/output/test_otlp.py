@@ -26,7 +26,7 @@ from kinspect.analysis.metrics import COUNTER, METRICS
 from kinspect.cli.otlpmetrics import dotted, unit_of
 from kinspect.cli.ownmetrics import HEALTH
 from kinspect.kafka.view.view import iso_time
-from kinspect.output.meaning import message
+from kinspect.output.linefacts import message
 from kinspect.output.operations import SETS, Operations
 from kinspect.output.otlp import Reasons, Sender, Telemetry
 from kinspect.output.semconv import (
