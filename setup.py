@@ -21,7 +21,7 @@ COMPILED = (
 )
 INTERPRETED = {
     # They take what users give them, as codec.py does.
-    *(f"kinspect/capture/{name}.py" for name in ("given", "scapypackets")),
+    *(f"kinspect/capture/{name}.py" for name in ("pythoninput", "scapypackets")),
     *(
         f"kinspect/capture/{name}.py" for name in ("keylog", "optionfile")
     ),  # asked once a block, and once a run

@@ -7,8 +7,8 @@ from functools import cache
 from os import PathLike, fspath
 from typing import Any, Self
 
-from kinspect.capture.given import Given, Handed, Path, open_given
 from kinspect.capture.keylog import KeyLogFile
+from kinspect.capture.pythoninput import Path, PythonInput, PythonPackets, open_input
 from kinspect.errors import CaptureError, KinspectError
 from kinspect.filters.filter import filter_from
 from kinspect.filters.table import Filters
@@ -39,7 +39,7 @@ TYPES: dict[str, tuple[Any, str]] = {
 
 
 def read(
-    paths: Given,
+    paths: PythonInput,
     *more: Path,
     fields: str | Iterable[str] | None = None,
     filter: Filters | None = None,
@@ -79,7 +79,7 @@ def read(
 
 def answer(
     name: str,
-    paths: Given,
+    paths: PythonInput,
     *more: Path,
     filter: Filters | None = None,
     keylog: str | PathLike[str] | bytes = b"",
@@ -115,7 +115,7 @@ def answer(
 
 
 def _beginning(
-    paths: Given,
+    paths: PythonInput,
     more: tuple[Path, ...],
     filter: Filters | None,
     keylog: str | PathLike[str] | bytes,
@@ -131,13 +131,13 @@ def _beginning(
 
     def begin() -> Run:
         given: Any = [paths, *more] if more else paths
-        packets = open_given(given, (caps or Caps()).skew_ns)
+        packets = open_input(given, (caps or Caps()).skew_ns)
         files = [printable(name) for name in packets.files]
         inspector = Inspector(names=names, kafka_ports=ports, caps=caps, files=files, emit=emit)
         if text:
             inspector.add_secrets(text)
         # Those handed over are no file: the next packet may come much later.
-        held_seconds = 0 if isinstance(packets, Handed) else HELD_SECONDS
+        held_seconds = 0 if isinstance(packets, PythonPackets) else HELD_SECONDS
         return Run(
             packets,
             inspector,

@@ -381,10 +381,10 @@ def segment(**fields):
     ],
 )
 def test_times_of_scapy_are_whole_nanoseconds_exactly(time, nanoseconds):
-    from kinspect.capture.given import open_given
+    from kinspect.capture.pythoninput import open_input
 
     with decimal.localcontext(prec=6):
-        (block,) = open_given([segment(time=time)])
+        (block,) = open_input([segment(time=time)])
     assert block.times == [nanoseconds]
 
 

@@ -27,10 +27,10 @@ class Readable(Protocol):
 
 
 Path: TypeAlias = str | PathLike[str]
-Given: TypeAlias = Path | Readable | Iterable[Path] | Iterable[ScapyPacket | Block]
+PythonInput: TypeAlias = Path | Readable | Iterable[Path] | Iterable[ScapyPacket | Block]
 
 
-def open_given(given: Given, skew_ns: int = SKEW_NS) -> Packets:
+def open_input(given: PythonInput, skew_ns: int = SKEW_NS) -> Packets:
     """Packets of what was given; of an iterable the first item decides whether it gives paths. `skew_ns`: as of
     `open_timeline`.
 
@@ -46,7 +46,7 @@ def open_given(given: Given, skew_ns: int = SKEW_NS) -> Packets:
     first = [*islice(items, 1)]
     items = chain(first, items)
     if first and not isinstance(first[0], str | PathLike):
-        return Handed(items, isinstance(given, Sized))
+        return PythonPackets(items, isinstance(given, Sized))
     return open_timeline([_path(path) for path in items], skew_ns=skew_ns)
 
 
@@ -105,7 +105,7 @@ class FileObjectSource:
     def close(self) -> None: ...
 
 
-class Handed:
+class PythonPackets:
     """Packets of scapy and blocks as they are handed over, numbered in their order.
 
     Unless they are `whole` before they are read, each packet is a block of its own: what comes next may take its time.

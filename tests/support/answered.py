@@ -7,7 +7,7 @@ from typing import Any
 from kinspect.analysis.answer import open_answer
 from kinspect.analysis.names import ANSWERS
 from kinspect.answers import Counted
-from kinspect.capture.given import open_given
+from kinspect.capture.pythoninput import open_input
 from kinspect.filters.filter import filter_from
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.pipeline import Inspector
@@ -26,7 +26,7 @@ def objects(
     counted.serve(chosen)
     inspector = Inspector(emit=frozenset(counted.lines), files=["capture"])
     inspector.add_secrets(keylog)
-    run = Run(open_given([*blocks(taken)]), inspector, filter=chosen)
+    run = Run(open_input([*blocks(taken)]), inspector, filter=chosen)
     found = []
     for line in run.all_lines():
         if not isinstance(line, Exchange):
