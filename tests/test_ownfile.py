@@ -15,7 +15,7 @@ from kinspect import ownfile
 from kinspect.capture.rotation import Rotation
 from kinspect.capture.save import SaveFiles, Saving
 from kinspect.capture.writer import section
-from kinspect.cli.outfile import NamedFile, Placing
+from kinspect.cli.outfile import NamedFile, OpenMode
 from kinspect.cli.rotated import RotatedFile
 from kinspect.errors import CaptureError, KinspectError
 from kinspect.ownfile import PRIVATE, make, open_target, remake
@@ -90,7 +90,7 @@ def test_output(planted, tmp_path, options):
 
 def test_a_new_file_for_sighup(planted, tmp_path):
     path, old = tmp_path / "out", tmp_path / "out.1"
-    with NamedFile(str(path), Placing()) as file:
+    with NamedFile(str(path), OpenMode()) as file:
         file.begin()
         path.rename(old)
         told = planted(path)
@@ -107,7 +107,7 @@ def test_numbered_files_of_earlier_runs(planted, tmp_path, compression, planted_
     folder = tmp_path / "out"
     folder.mkdir()
     told = planted(folder / f"out_00003_20261121151919.jsonl{planted_form}")
-    with RotatedFile(str(folder / "out.jsonl"), Placing(), Rotation(size=100, keep=2), compression) as file:
+    with RotatedFile(str(folder / "out.jsonl"), OpenMode(), Rotation(size=100, keep=2), compression) as file:
         file.begin()
         for _ in range(3):
             file.write(LINE)
@@ -117,7 +117,7 @@ def test_numbered_files_of_earlier_runs(planted, tmp_path, compression, planted_
 
 
 def test_a_file_that_waits_to_be_compressed(planted, tmp_path, capfd):
-    with RotatedFile(str(tmp_path / "out.jsonl"), Placing(), Rotation(size=100), "gzip") as file:
+    with RotatedFile(str(tmp_path / "out.jsonl"), OpenMode(), Rotation(size=100), "gzip") as file:
         file.begin()
         file.write(LINE)
         (first,) = tmp_path.glob("out_*")
@@ -131,7 +131,7 @@ def test_a_file_that_waits_to_be_compressed(planted, tmp_path, capfd):
 
 
 def test_where_the_compressed_form_is_made(planted, tmp_path, capfd):
-    with RotatedFile(str(tmp_path / "out.jsonl"), Placing(), Rotation(size=100), "gzip") as file:
+    with RotatedFile(str(tmp_path / "out.jsonl"), OpenMode(), Rotation(size=100), "gzip") as file:
         file.begin()
         file.write(LINE)
         (first,) = tmp_path.glob("out_*")

@@ -60,8 +60,8 @@ from kinspect.cli.options import (
     options,
     usage,
 )
+from kinspect.cli.outputoptions import OUTPUT_OPTIONS
 from kinspect.cli.ownmetrics import decoding, own_metrics
-from kinspect.cli.placing import PLACING
 from kinspect.cli.preload import preload
 from kinspect.cli.rotated import ROTATION
 from kinspect.cli.rules import Rule, check
@@ -144,7 +144,7 @@ CAPTURE = (
 )
 OUTPUT = (
     *OUTPUT_FILE,
-    *PLACING,
+    *OUTPUT_OPTIONS,
     *ROTATION,
     format_option(
         [VIEW, *FORMATS, *ALONE],

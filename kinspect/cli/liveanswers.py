@@ -9,7 +9,7 @@ from kinspect.answers import Counted
 from kinspect.capture.save import Saving
 from kinspect.cli.answers import NOT_ASKED, answer_format, nothing_passed, typed_next
 from kinspect.cli.options import AUTO, LINES_ALONE, OTLP, make_style, usage
-from kinspect.cli.placing import GOES_ON
+from kinspect.cli.outputoptions import GOES_ON
 from kinspect.cli.rules import Rule
 from kinspect.cli.run import ReadRun, RunOptions, run_options
 from kinspect.formats import FORMATS

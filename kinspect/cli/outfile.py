@@ -21,7 +21,7 @@ STANDARD = "-"
 """The name of standard output."""
 
 
-class Placing(NamedTuple):
+class OpenMode(NamedTuple):
     """How a file is taken: `force`: an existing one is overwritten; `append`: it is gone on with; `mode`: the file's
     mode, None: `PRIVATE`, or what the file has that is gone on with."""
 
@@ -175,16 +175,16 @@ class TerminalOutput(Descriptor):
 class NamedFile(Descriptor):
     """A file of a name. It keeps its contents until `begin`."""
 
-    def __init__(self, path: str, placing: Placing) -> None:
+    def __init__(self, path: str, open_mode: OpenMode) -> None:
         """Raises OSError."""
         self._path = path
-        self._placing = placing
-        target = open_target(path, placing.force, placing.append)
+        self._open_mode = open_mode
+        target = open_target(path, open_mode.force, open_mode.append)
         self._own, self._made = target.own, target.made
         super().__init__(target.descriptor)
 
     def put_header(self, header: bytes) -> None:
-        goes_on = self._own and self._placing.append and _size(self._descriptor)
+        goes_on = self._own and self._open_mode.append and _size(self._descriptor)
         if goes_on and os.pread(self._descriptor, len(header), 0) != header:
             raise KinspectError(
                 f"{self._path}: --append goes on with a file of the same columns, and it has others"
@@ -202,17 +202,17 @@ class NamedFile(Descriptor):
             super()._begin_below_header()
 
     def _begin_own(self) -> None:
-        if not self._made and not self._placing.append:
+        if not self._made and not self._open_mode.append:
             self._put_in_place(remake(self._path, self._mode))
-        elif self._made or self._placing.mode is not None:
+        elif self._made or self._open_mode.mode is not None:
             os.fchmod(self._descriptor, self._mode)
-        if self._placing.append and not _ends_whole(self._descriptor):
+        if self._open_mode.append and not _ends_whole(self._descriptor):
             complain(f"{self._path}: its last line has no end, as of a run that was killed: one is put there")
             self.write(b"\n")
 
     @property
     def _mode(self) -> int:
-        return PRIVATE if self._placing.mode is None else self._placing.mode
+        return PRIVATE if self._open_mode.mode is None else self._open_mode.mode
 
     def anew(self) -> None:
         if self._own:
@@ -247,7 +247,7 @@ class Output(TextIOWrapper):
         self.file = file
 
 
-def open_output(path: str | None, placing: Placing) -> Output:
+def open_output(path: str | None, open_mode: OpenMode) -> Output:
     """The stream to write to; None is standard output.
 
     A file keeps its contents until `begin`.
@@ -257,7 +257,7 @@ def open_output(path: str | None, placing: Placing) -> Output:
         kind = TerminalOutput if sys.stdout.isatty() else Descriptor
         return Output(kind(sys.stdout.fileno(), closes=False), sys.stdout.encoding, "backslashreplace")
     try:
-        return Output(NamedFile(path, placing))
+        return Output(NamedFile(path, open_mode))
     except FileExistsError:
         raise KinspectError(f"{path}: exists; give --force to overwrite it") from None
     except OSError as error:

@@ -21,14 +21,14 @@ from kinspect.cli.options import (
     make_caps,
     options,
 )
-from kinspect.cli.placing import PLACING
+from kinspect.cli.outputoptions import OUTPUT_OPTIONS
 from kinspect.cli.rules import check
 from kinspect.cli.run import RUN_FACTS, RUN_RULES, ReadRun, RunOptions, open_run, run_options
 
 
 @click.command(cls=Sectioned)
 @click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True, shell_complete=files)
-@options(OUTPUT, PLACING, SORT, FILTER_OPTIONS, INPUT, JOBS, LIMITS)
+@options(OUTPUT, OUTPUT_OPTIONS, SORT, FILTER_OPTIONS, INPUT, JOBS, LIMITS)
 def read(captures: tuple[str, ...], jobs: int | None, **values: Any) -> int:
     """Decode captures into exchanges, each a request with its response.
 

@@ -11,7 +11,7 @@ import click
 from kinspect.capture.rotation import FileSeries, Rotation, there_are
 from kinspect.cli import complain
 from kinspect.cli.archive import COMPRESSIONS, ENDINGS, Archive
-from kinspect.cli.outfile import NamedFile, Output, Placing
+from kinspect.cli.outfile import NamedFile, OpenMode, Output
 from kinspect.cli.types import COUNT, DURATION, SIZE
 from kinspect.errors import KinspectError
 from kinspect.ownfile import check_known, make
@@ -44,7 +44,7 @@ class RotatedFile(NamedFile):
     be made, lines go on into the old one up to the next turn, which is one more limit away.
     """
 
-    def __init__(self, path: str, placing: Placing, rotation: Rotation, compression: str | None) -> None:
+    def __init__(self, path: str, open_mode: OpenMode, rotation: Rotation, compression: str | None) -> None:
         """`compression`: a name of `COMPRESSIONS`, or None. Raises OSError."""
         there = there_are(path, ENDINGS)
         names = [name for _, name in there]
@@ -60,7 +60,7 @@ class RotatedFile(NamedFile):
             None if compression is None else COMPRESSIONS[compression],
         )
         self._told = False
-        super().__init__(self._series.next_name, placing)
+        super().__init__(self._series.next_name, open_mode)
         self._series.begin()
 
     def begin(self) -> None:
@@ -131,9 +131,9 @@ def _foreign(names: list[str]) -> dict[str, str]:
     return found
 
 
-def open_rotated(path: str, placing: Placing, rotation: Rotation, compression: str | None) -> Output:
+def open_rotated(path: str, open_mode: OpenMode, rotation: Rotation, compression: str | None) -> Output:
     """The stream to write lines to, as bytes (its `buffer`)."""
     try:
-        return Output(RotatedFile(path, placing, rotation, compression))
+        return Output(RotatedFile(path, open_mode, rotation, compression))
     except OSError as error:
         raise KinspectError(f"-o: {error.filename or path}: {error.strerror or error}") from None

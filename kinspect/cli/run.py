@@ -30,7 +30,7 @@ from kinspect.cli.options import (
     usage,
 )
 from kinspect.cli.otlp import OTLP_FACTS, OTLP_RULES, Otlp, make_otlp
-from kinspect.cli.placing import PLACING_RULES, check_kept, open_placed
+from kinspect.cli.outputoptions import OUTPUT_RULES, check_kept, open_output_stream
 from kinspect.cli.progress import Progress
 from kinspect.cli.rules import Asked, Facts
 from kinspect.extras import need
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 SUMS = frozenset({SUMMARY, STATS})
 """Types of lines that tell of exchanges whether or not they have lines."""
-RUN_RULES = (*SHOWN_RULES, *PLACING_RULES, *LINES_RULES, *OTLP_RULES)
+RUN_RULES = (*SHOWN_RULES, *OUTPUT_RULES, *LINES_RULES, *OTLP_RULES)
 RUN_FACTS = {**LINE_FACTS, **OTLP_FACTS}
 
 
@@ -133,7 +133,7 @@ def open_run(
     """Open the output and make the run. `shown`: used in place of the format's sink; `origin`: where the packets come
     from; `beside`: other sinks; `own`: gives the metrics of kinspect itself."""
     values, made = options.values, options.format
-    stream = open_placed(
+    stream = open_output_stream(
         values, os.devnull if made is not None and made.writes == FOLDER else options.path, made
     )
     sinks = [*beside]

@@ -10,7 +10,7 @@ import pytest
 from support.waiting import wait_until
 
 from kinspect.cli import outfile
-from kinspect.cli.outfile import Descriptor, NamedFile, Output, Placing
+from kinspect.cli.outfile import Descriptor, NamedFile, OpenMode, Output
 from kinspect.errors import KinspectError
 
 
@@ -18,8 +18,8 @@ def mode(path):
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def opened(path, *placing, **more):
-    file = NamedFile(str(path), Placing(*placing, **more))
+def opened(path, *open_mode, **more):
+    file = NamedFile(str(path), OpenMode(*open_mode, **more))
     file.begin()
     return file
 
@@ -249,7 +249,7 @@ def test_a_file_made_for_the_next_lines_is_taken_as_it_is(tmp_path):
 def test_each_file_begins_with_the_header(tmp_path):
     path, old = tmp_path / "out", tmp_path / "out.1"
     for _ in range(2):
-        with NamedFile(str(path), Placing(append=True)) as file:
+        with NamedFile(str(path), OpenMode(append=True)) as file:
             file.put_header(b"h\n")
             file.begin()
             file.write(b"a\n")
@@ -258,7 +258,7 @@ def test_each_file_begins_with_the_header(tmp_path):
             old.replace(path)
     assert path.read_bytes() == b"h\na\na\n"
     with (
-        NamedFile(str(path), Placing(append=True)) as file,
+        NamedFile(str(path), OpenMode(append=True)) as file,
         pytest.raises(KinspectError, match="it has others"),
     ):
         file.put_header(b"k\n")
@@ -266,7 +266,7 @@ def test_each_file_begins_with_the_header(tmp_path):
 
 def test_a_stream_begins_with_the_header_whatever_it_is():
     read, write = os.pipe()
-    for each in (Descriptor(write, closes=False), NamedFile(f"/dev/fd/{write}", Placing())):
+    for each in (Descriptor(write, closes=False), NamedFile(f"/dev/fd/{write}", OpenMode())):
         each.put_header(b"h\n")
         each.begin()
         each.close()

@@ -12,7 +12,7 @@ from support.waiting import wait_until
 
 from kinspect.capture.rotation import Rotation
 from kinspect.cli import archive
-from kinspect.cli.outfile import Placing
+from kinspect.cli.outfile import OpenMode
 from kinspect.cli.rotated import RotatedFile
 
 if sys.version_info >= (3, 14):
@@ -20,7 +20,7 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-PRIVATE = Placing()
+PRIVATE = OpenMode()
 LINES = [
     b"%04d" % number
     + bytes(
@@ -31,8 +31,8 @@ LINES = [
 ]
 
 
-def opened(folder, compression=None, placing=PRIVATE, **rotation):
-    file = RotatedFile(str(folder / "out.jsonl"), placing, Rotation(**rotation), compression)
+def opened(folder, compression=None, open_mode=PRIVATE, **rotation):
+    file = RotatedFile(str(folder / "out.jsonl"), open_mode, Rotation(**rotation), compression)
     file.begin()
     return file
 
@@ -64,7 +64,7 @@ def test_no_file_gets_larger_than_asked_and_no_line_is_cut(tmp_path, size, expec
 def test_the_next_file_comes_with_time_but_not_for_nothing(tmp_path, monkeypatch):
     now = [0]
     monkeypatch.setattr(time, "monotonic_ns", lambda: now[0])
-    with opened(tmp_path, time_ns=10, placing=Placing(mode=0o640)) as file:
+    with opened(tmp_path, time_ns=10, open_mode=OpenMode(mode=0o640)) as file:
         for when, line in [(5, b"a\n"), (9, b""), (10, b""), (15, b"b\n"), (19, b"")]:
             now[0] = when
             file.tick()
@@ -162,8 +162,8 @@ UNPACK = {"gzip": gzip.decompress, "zstd": zstd.decompress}
 
 @pytest.mark.parametrize(("compression", "ending"), [("gzip", ".gz"), ("zstd", ".zst")])
 def test_what_is_complete_gets_compressed(tmp_path, compression, ending):
-    placing = Placing(mode=0o640)
-    with opened(tmp_path, compression, placing, size=500) as file:
+    open_mode = OpenMode(mode=0o640)
+    with opened(tmp_path, compression, open_mode, size=500) as file:
         file.write(b"".join(LINES))
         wait_until(lambda: sum(name.endswith(".jsonl" + ending) for name in names(tmp_path)) == 3)
         wait_until(lambda: len(names(tmp_path)) == 4)

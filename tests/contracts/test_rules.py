@@ -11,7 +11,7 @@ from console_blocks import ROOT
 
 from kinspect.cli import group, main
 from kinspect.cli.options import FOR_LINES
-from kinspect.cli.placing import LINE_FORMATS
+from kinspect.cli.outputoptions import LINE_FORMATS
 from kinspect.formats import FORMATS, TEXTS
 
 

@@ -8,12 +8,12 @@ import click
 
 from kinspect.capture.rotation import Rotation
 from kinspect.cli.options import usage
-from kinspect.cli.outfile import Output, Placing, check_overwrite, open_output
+from kinspect.cli.outfile import OpenMode, Output, check_overwrite, open_output
 from kinspect.cli.rules import Rule
 from kinspect.cli.types import MODE
 from kinspect.formats import BYTES, LINES, Format, those_that_write
 
-PLACING = (
+OUTPUT_OPTIONS = (
     click.option(
         "--append", is_flag=True, help="Go on at the end of FILE, if it is there (formats of lines)."
     ),
@@ -29,7 +29,7 @@ GOES_ON = ("append", *ROTATES, *ROTATED)
 """Options of files that go on."""
 LINE_FORMATS = those_that_write(LINES)
 *_SOME, _LAST = LINE_FORMATS
-PLACING_RULES = (
+OUTPUT_RULES = (
     Rule((*GOES_ON, "output_mode"), "{} is for -o FILE", unless="path"),
     Rule(
         GOES_ON,
@@ -55,7 +55,7 @@ def check_kept(values: dict[str, Any], path: str | None, format_name: str, input
         usage(lambda: check_overwrite(path, values["force"] or values.get("append", False), inputs, appends))
 
 
-def open_placed(values: dict[str, Any], path: str | None, written: Format | None) -> Output:
+def open_output_stream(values: dict[str, Any], path: str | None, written: Format | None) -> Output:
     """The stream to write to, where the options say; raises click.UsageError if it cannot be opened. `written`: the
     format of what is written there."""
     stream = _opened(values, path)
@@ -64,10 +64,10 @@ def open_placed(values: dict[str, Any], path: str | None, written: Format | None
 
 
 def _opened(values: dict[str, Any], path: str | None) -> Output:
-    placing = Placing(values["force"], values.get("append", False), values.get("output_mode"))
+    open_mode = OpenMode(values["force"], values.get("append", False), values.get("output_mode"))
     rotation = rotation_of(values)
     if path is not None and rotation.limited:
         from kinspect.cli.rotated import open_rotated
 
-        return usage(lambda: open_rotated(path, placing, rotation, values["output_compress"]))
-    return usage(lambda: open_output(path, placing))
+        return usage(lambda: open_rotated(path, open_mode, rotation, values["output_compress"]))
+    return usage(lambda: open_output(path, open_mode))
