@@ -265,7 +265,7 @@ class RowMaker:
         )
 
 
-class Pile:
+class PendingBatch:
     """Contents of the next batch."""
 
     def __init__(self) -> None:
@@ -322,24 +322,24 @@ class Indexer(Sink):
         self._run = run
         self._spool = spool
         self._maker = RowMaker(spool, plain)
-        self._pile = Pile()
+        self._pending = PendingBatch()
 
     def take(self, line: Line) -> None:
         self._maker.hear(*self._run.inspector.names.take_new())
         if isinstance(line, Exchange):
-            self._pile.add(*self._maker.make(line))
+            self._pending.add(*self._maker.make(line))
         elif isinstance(line, ConnectionLine):
-            self._pile.close(line)
+            self._pending.close(line)
 
     def waiting(self) -> int:
         """Number of rows in the next batch."""
-        return len(self._pile)
+        return len(self._pending)
 
     def batch(self) -> RowBatch:
         """The results since the last batch."""
         maker, run, status = self._maker, self._run, self._run.packets.status
         texts, seen, read = maker.take_texts(), maker.seen.take(), (status.bytes_read, status.bytes_total)
-        return self._pile.take(texts, seen, run.filter.start, read, self._spool.refused)
+        return self._pending.take(texts, seen, run.filter.start, read, self._spool.refused)
 
 
 @dataclass(slots=True, eq=False, repr=False)

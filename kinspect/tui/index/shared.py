@@ -26,7 +26,7 @@ from kinspect.tui.index.indexer import (
     Inputs,
     Metadata,
     OfferedNames,
-    Pile,
+    PendingBatch,
     RowBatch,
     RowMaker,
 )
@@ -101,7 +101,7 @@ class _Merged(TextOutput):
         self._spool = spool
         self._bytes_total = bytes_total
         self._send = send
-        self._pile = Pile()
+        self._pending = PendingBatch()
         self._start: int | None = None
         self._places: list[tuple[int, int]] = []
         self._descriptions: list[tuple[int, int, bytes]] = []
@@ -120,7 +120,7 @@ class _Merged(TextOutput):
 
     def flush(self) -> None:
         now = time.monotonic()
-        if now - self._sent >= BATCH_SECONDS or len(self._pile) >= BATCH_ROWS:
+        if now - self._sent >= BATCH_SECONDS or len(self._pending) >= BATCH_ROWS:
             self._sent = now
             self._send(self.batch())
 
@@ -138,12 +138,12 @@ class _Merged(TextOutput):
                 request, response = messages
                 row.put_spool(made, self._spool.add((request, response)))
         row.renumber(made, numbers)
-        self._pile.add(bytes(made), metadata)
+        self._pending.add(bytes(made), metadata)
 
     def batch(self) -> RowBatch:
         """The results since the last batch."""
         read, (places, self._places) = (self._bytes_read, self._bytes_total), (self._places, [])
         descriptions, self._descriptions = self._descriptions, []
         texts, seen = self._numbering.take(), self._seen.take()
-        batch = self._pile.take(texts, seen, self._start, read, self._spool.refused)
+        batch = self._pending.take(texts, seen, self._start, read, self._spool.refused)
         return batch._replace(places=places, descriptions=descriptions)
