@@ -17,10 +17,10 @@ from kinspect.kafka.wire.pair import ANSWERED
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.output import Opening, table
 from kinspect.output.actions import refused
-from kinspect.output.branches import Branches, StyledText
 from kinspect.output.console import make_console
 from kinspect.output.escape import escape
 from kinspect.output.named import number_name
+from kinspect.output.treewriter import StyledText, TreeWriter
 from kinspect.pipeline import EXCHANGES_ONLY
 from kinspect.sink import Piece, PieceSink
 
@@ -48,7 +48,7 @@ class Detail(PieceSink):
     """Writes exchanges as trees."""
 
     def __init__(self, console: Console, view: View) -> None:
-        self._branches = Branches(console)
+        self._tree = TreeWriter(console)
         self._view = view
         self._api_key: int | None = None
 
@@ -60,7 +60,7 @@ class Detail(PieceSink):
     def _write(self, exchange: Exchange) -> None:
         line = self._view.exchange(exchange)
         self._api_key = exchange.api_key
-        self._branches.root(_title(line, exchange.order))
+        self._tree.root(_title(line, exchange.order))
         facts = {
             "client": " ".join(_end_words(line["client"])),
             "broker": " ".join(_end_words(line["broker"])),
@@ -76,28 +76,28 @@ class Detail(PieceSink):
             self._message(side, line[side], errors, last=not left)
         for problem in problems:
             left -= 1
-            self._branches.line("", not left, _problem(problem))
+            self._tree.line("", not left, _problem(problem))
 
     def piece(self, line: Line) -> Piece:
-        with self._branches.aside() as rows:
+        with self._tree.aside() as rows:
             self.take(line)
         return Piece("".join(rows).encode())
 
     def put(self, piece: Piece) -> None:
-        self._branches.put(piece.text.decode())
+        self._tree.put(piece.text.decode())
 
     def flush(self) -> None:
-        self._branches.flush()
+        self._tree.flush()
 
     def _message(
         self, side: str, message: dict[str, Any], errors: list[tuple[StyledText, ...]], last: bool
     ) -> None:
         body = message["body"]
-        below = self._branches.line("", last, _message_title(side, message))
+        below = self._tree.line("", last, _message_title(side, message))
         for error in errors:
-            self._branches.line(below, body == {} and error is errors[-1], error)
+            self._tree.line(below, body == {} and error is errors[-1], error)
         if body is None:
-            self._branches.line(below, True, (("body not decoded", NULL),))
+            self._tree.line(below, True, (("body not decoded", NULL),))
         else:
             self._struct(below, body)
 
@@ -109,7 +109,7 @@ class Detail(PieceSink):
             self._item(above, not left, (escape(key), KEY), item, number_name(key, item, self._api_key))
 
     def _item(self, above: str, last: bool, label: StyledText, item: Any, name: str | None = None) -> None:
-        write = self._branches.line
+        write = self._tree.line
         if isinstance(item, dict) and item:
             self._struct(write(above, last, (label,)), item)
         elif isinstance(item, list) and item and any(isinstance(entry, dict | list) for entry in item):

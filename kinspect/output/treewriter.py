@@ -37,7 +37,7 @@ UNICODE = _Guides("├── ", "└── ", "│   ", "    ")
 ASCII = _Guides("+-- ", "`-- ", "|   ", "    ")
 
 
-class Branches:
+class TreeWriter:
     """Writes trees to a console's stream, lines folded at its width."""
 
     def __init__(self, console: Console) -> None:

@@ -7,7 +7,7 @@ import kinspect
 from kinspect.analysis.names import ANSWERS
 from kinspect.output import Style
 from kinspect.output.answers import layout
-from kinspect.tui.index.sheet import Sheet
+from kinspect.tui.index.answerlines import AnswerLines
 
 CLUSTER = CAPTURES / "4.4.0" / "cluster_kraft.pcap.gz"
 CUT = CAPTURES / "4.4.0" / "snap96.pcap"
@@ -41,7 +41,7 @@ def test_columns_that_are_left_out_are_named(found, name, width):
 
 @pytest.mark.parametrize("name", FULL)
 def test_a_page_names_all_columns_to_come(found, name):
-    sheet = Sheet(found[name], Style(utc=True))
+    sheet = AnswerLines(found[name], Style(utc=True))
     sheet.fit(60)
     first = sheet.head()[-1].plain
     every = cells(found[name])

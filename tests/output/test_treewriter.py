@@ -4,8 +4,8 @@ from itertools import islice, repeat
 import pytest
 from rich.cells import cell_len
 
-from kinspect.output.branches import BATCH_CHARACTERS, Branches, folded
 from kinspect.output.console import make_console
+from kinspect.output.treewriter import BATCH_CHARACTERS, TreeWriter, folded
 
 
 def rows(pieces, room):
@@ -57,13 +57,13 @@ class Counting(BytesIO):
 
 def written(encoding="utf-8", count=1):
     stream = TextIOWrapper(Counting(), encoding=encoding)
-    branches = Branches(make_console(stream, "never", 40))
-    branches.root((("root", "bold"),))
+    tree = TreeWriter(make_console(stream, "never", 40))
+    tree.root((("root", "bold"),))
     for _ in range(count):
-        below = branches.line("", False, (("first", ""),))
-        branches.line(below, True, iter([("a long text ", ""), ("that goes on " * 3, "")]))
-    branches.line("", True, (("last", ""),))
-    branches.flush()
+        below = tree.line("", False, (("first", ""),))
+        tree.line(below, True, iter([("a long text ", ""), ("that goes on " * 3, "")]))
+    tree.line("", True, (("last", ""),))
+    tree.flush()
     return stream.buffer
 
 

@@ -249,7 +249,7 @@ def test_a_row_s_filters_take_the_place_of_those_of_the_same_names(explore):
 
 
 def test_lines_below_a_row_unfold(explore, monkeypatch):
-    monkeypatch.setattr("kinspect.tui.index.sheet.PRINTED", layout.PRINTED._replace(details=1))
+    monkeypatch.setattr("kinspect.tui.index.answerlines.PRINTED", layout.PRINTED._replace(details=1))
     (row,) = kinspect.answer("groups", GROUPS, filter={"group": "pc-grp-java"})["rows"]
     reason = "".join(row["rebalances"][-1]["reason"].split())
 

@@ -12,10 +12,10 @@ from textual.worker import get_current_worker
 
 from kinspect.errors import KinspectError
 from kinspect.output import Style
+from kinspect.tui.index.answerlines import AnswerLines
 from kinspect.tui.index.counting import Question, Reply, ask
 from kinspect.tui.index.reread import StoppedError
 from kinspect.tui.index.selection import Selection
-from kinspect.tui.index.sheet import Sheet
 from kinspect.tui.keys import PAGE_KEYS
 from kinspect.tui.widgets.answer import AnswerRows
 from kinspect.wording import counted
@@ -49,7 +49,7 @@ class Result(NamedTuple):
     """A page that was counted. `lost`: exchanges without bytes, which it leaves out."""
 
     of: Counting
-    sheet: Sheet
+    sheet: AnswerLines
     lost: int
 
 
@@ -171,7 +171,7 @@ class Pages:
             if not worker.is_cancelled:
                 call(self.failed, str(error))
             return
-        result = Result(counting, Sheet(found, self._style), lost)
+        result = Result(counting, AnswerLines(found, self._style), lost)
         if not worker.is_cancelled:
             call(self._finished, result)
 

@@ -24,7 +24,7 @@ from kinspect.output.escape import escape
 from kinspect.wording import counted
 
 
-class SheetLine(NamedTuple):
+class AnswerLine(NamedTuple):
     """A line: of a row itself, or a text below it. `row`: None for the notes at the end."""
 
     row: int | None
@@ -32,7 +32,7 @@ class SheetLine(NamedTuple):
     style: str = ""
 
 
-class Sheet:
+class AnswerLines:
     """The lines of an answer's object (see `output.answers.document`), each drawn when it is asked for. `room`: how
     many there are at most; else all rows, which unfold."""
 
@@ -56,7 +56,7 @@ class Sheet:
         self._width = 0
         self._sides: list[dict[Column, int]] = [{}]
         self._side = 0
-        self.lines: list[SheetLine] = []
+        self.lines: list[AnswerLine] = []
 
     def fit(self, width: int) -> None:
         """Lay the lines out for that many cells."""
@@ -99,10 +99,10 @@ class Sheet:
     def _lay_out(self) -> None:
         self.lines = []
         for row, details in enumerate(self._details):
-            self.lines.append(SheetLine(row))
-            self.lines += [SheetLine(row, text, DIM) for text in self._below(row, details)]
+            self.lines.append(AnswerLine(row))
+            self.lines += [AnswerLine(row, text, DIM) for text in self._below(row, details)]
         for note, style in self._notes:
-            self.lines += [SheetLine(None, text, style) for text in self._wrapped(note, self._width)]
+            self.lines += [AnswerLine(None, text, style) for text in self._wrapped(note, self._width)]
 
     def _below(self, row: int, details: list[str]) -> list[str]:
         rest = len(details) - self._room.details

@@ -14,7 +14,7 @@ from kinspect.kafka.exchange.lines import Line
 from kinspect.model import NS_PER_SECOND
 from kinspect.output import Style
 from kinspect.output.answers.layout import Room
-from kinspect.tui.index.sheet import Sheet
+from kinspect.tui.index.answerlines import AnswerLines
 from kinspect.tui.keys import PAGE_KEYS
 from kinspect.tui.live.keys import DOWN, END, HOME, LEFT, PAGE_DOWN, PAGE_UP, RIGHT, UP
 from kinspect.tui.live.picture import ShownPage
@@ -52,7 +52,7 @@ class LivePage:
         self._clock = clock
         self._style = style
         self._exchanges = 0
-        self._sheet: Sheet | None = None
+        self._sheet: AnswerLines | None = None
         self._side = 0
         self._width = 0
         self._lines: list[Text] = []
@@ -65,7 +65,7 @@ class LivePage:
 
     def look(self, found: dict[str, Any], width: int) -> None:
         """Take the rows of the answer's object."""
-        self._sheet = Sheet(found, self._style, ROOM)
+        self._sheet = AnswerLines(found, self._style, ROOM)
         self.looked = True
         self._lay_out(width)
 

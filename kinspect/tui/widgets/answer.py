@@ -13,7 +13,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from kinspect.tui.index.sheet import Sheet
+from kinspect.tui.index.answerlines import AnswerLines
 from kinspect.tui.widgets.lines import Lines
 
 
@@ -33,7 +33,7 @@ class AnswerRows(Lines):
 
     def __init__(self) -> None:
         super().__init__()
-        self.sheet: Sheet | None = None
+        self.sheet: AnswerLines | None = None
 
     @property
     def count(self) -> int:
@@ -50,7 +50,7 @@ class AnswerRows(Lines):
         place = self.place
         return self.sheet.rows[place] if self.sheet is not None and place is not None else None
 
-    def show(self, sheet: Sheet | None, notice: str = "", row: int = 0) -> None:
+    def show(self, sheet: AnswerLines | None, notice: str = "", row: int = 0) -> None:
         """Show a sheet with the cursor on a row, or, without one, a notice in its place."""
         self.sheet = sheet
         self.notice = (notice,) if sheet is None or sheet.rows else (sheet.nothing, *sheet.warnings)

@@ -10,8 +10,8 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 
 from kinspect.output import detail, table
-from kinspect.output.branches import StyledText
 from kinspect.output.escape import escape
+from kinspect.output.treewriter import StyledText
 from kinspect.tui.index.fields import ERROR, PROBLEM, ExchangeFields, TreeNode
 from kinspect.tui.widgets.lines import Lines
 
