@@ -11,6 +11,8 @@ from kinspect.kafka.exchange.exchange import Exchange
 
 CONNECTIONS_KEPT = 4096
 """Connections that may have a twin; the one that was not heard of for longest is forgotten first."""
+PLACES_KEPT = 8
+"""Places where a connection is seen: each translation on its way makes one."""
 RECENT = 32
 """Exchanges of a connection that its twin's are compared with: copies come within microseconds."""
 
@@ -40,7 +42,12 @@ class Twins:
         sizes = [None if side is None else side.size for side in sides]
         key = hash((exchange.api_key, exchange.correlation_id, *sizes))
         own = ends.client_ip, ends.broker_ip, hops
-        noted = places.setdefault(own, deque(maxlen=RECENT))
+        noted = places.pop(own, None)
+        if noted is None:
+            noted = deque(maxlen=RECENT)
+        places[own] = noted
+        if len(places) > PLACES_KEPT:
+            del places[next(iter(places))]
         times = noted.count(key)
         noted.append(key)
         return len(places) > 1 and any(

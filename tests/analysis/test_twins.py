@@ -12,6 +12,7 @@ from support.pcap import pcap
 from support.shares import one_in
 
 from kinspect.analysis.names import ANSWERS
+from kinspect.analysis.twins import PLACES_KEPT, Twins
 
 LATER_NS = 5_000
 GROUPS = "4.4.0/groups_classic.pcap.gz"
@@ -85,3 +86,14 @@ def test_the_command_tells_them(kinspect, tmp_path, jobs):
     assert "671 exchanges seen again at translated addresses: counted once" in (
         kinspect("groups", "--format", "table", "--jobs", jobs, path).out
     )
+
+
+def test_a_handshake_at_many_addresses_is_kept_at_few():
+    taken = [*packets(CAPTURES / GROUPS)]
+    twins = Twins()
+    for number in range(3 * PLACES_KEPT):
+        _, exchanges = objects([moved(packet, number) for packet in taken[:40]], b"")
+        assert exchanges
+        for exchange in exchanges:
+            twins.seen(exchange)
+        assert max(map(len, twins._recent.values())) == min(number + 1, PLACES_KEPT)
