@@ -64,7 +64,7 @@ class MissingLibraryError(KinspectError):
 
 
 class StateError(KinspectError):
-    """Stored state of an inspector (`Inspector.put_away`) that is damaged, or of another version."""
+    """Stored state of an inspector (`Inspector.suspend`) that is damaged, or of another version."""
 
 
 class DecodeError(KinspectError):

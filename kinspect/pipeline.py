@@ -188,21 +188,21 @@ class Inspector:
         lines, self._ledger.arrived = self._ledger.arrived or [], []
         return lines
 
-    def put_away(self) -> Iterator[tuple[bytes, bytes]]:
+    def suspend(self) -> Iterator[tuple[bytes, bytes]]:
         """Islands with connections that are open or ended recently: the pair of ends of each, and its state for
-        `take_back` in any process. Take `idle`'s lines first; nothing may be fed afterwards.
+        `resume` in any process. Take `idle`'s lines first; nothing may be fed afterwards.
 
         The state contains the keys of decrypted connections, but not the key log. A connection that waits for its
         secrets searches for them again when it is taken back.
         """
         with self._guard():
-            for island, reassembly in self._tcp.put_away():
+            for island, reassembly in self._tcp.suspend():
                 handlers = [connection.halves[0].handler for connection in island.connections]
                 sessions = [each.state() if isinstance(each, KafkaConnection) else None for each in handlers]
                 yield island.pair, state.to_bytes([reassembly, sessions])
 
-    def take_back(self, data: bytes) -> None:
-        """Go on with an island from `put_away` of an inspector with the same options. If secrets were added meanwhile,
+    def resume(self, data: bytes) -> None:
+        """Go on with an island from `suspend` of an inspector with the same options. If secrets were added meanwhile,
         this may complete lines: the next call that returns lines includes them.
 
         Raises StateError, also for bytes that cannot be trusted: nothing in them is run. Damage may also show later,
@@ -212,7 +212,7 @@ class Inspector:
         self._restored = True
         with _state_damage():
             reassembly, sessions = state.from_bytes(data)
-            self._tcp.take_back(
+            self._tcp.resume(
                 reassembly,
                 lambda connection, number: KafkaConnection.from_state(
                     sessions[number], connection, self._ledger

@@ -160,7 +160,7 @@ class IslandRun(Feeding[list[Segment]]):
     def rest(self) -> Iterator[Line]:
         return self.inspector.finish(self.end)
 
-    def take_back(self, state: bytes) -> list[Line]:
-        """Go on with the island from `Inspector.put_away`; return the lines that secrets added meanwhile complete."""
-        self.inspector.take_back(state)
+    def resume(self, state: bytes) -> list[Line]:
+        """Go on with the island from `Inspector.suspend`; return the lines that secrets added meanwhile complete."""
+        self.inspector.resume(state)
         return self.inspector.idle()

@@ -152,13 +152,13 @@ def carried(inspector: Inspector, shared: Shared) -> tuple[Lines, Inspector]:
     """The lines that were complete, and an inspector that goes on."""
     lines = shown(inspector.idle())
     following = shared.begin()
-    islands = [*inspector.put_away()]
+    islands = [*inspector.suspend()]
     for _, data in islands:
-        following.take_back(data)
-    assert [*following.put_away()] == islands
+        following.resume(data)
+    assert [*following.suspend()] == islands
     following = shared.begin()
     for _, data in islands:
-        following.take_back(data)
+        following.resume(data)
     return lines, following
 
 
@@ -241,8 +241,8 @@ def test_secrets_that_come_where_an_island_is_taken_back(packet):
     waits, following = Inspector(**OPTIONS), shared.begin()
     waits.expect_secrets()
     assert [line for block in before for line in waits.feed(block)] + waits.idle() == []
-    for _, data in waits.put_away():
-        following.take_back(data)
+    for _, data in waits.suspend():
+        following.resume(data)
     lines = [line for block in after for line in shown(following.feed(block))]
     assert sorted(lines + shown(following.finish(shared.end))) == shared.part(all_blocks)[0]
 
@@ -255,7 +255,7 @@ def test_another_process_goes_on(tmp_path):
     packet = sum(map(len, blocks)) // 3
     one = shared.begin()
     lines = [line for block in cut(blocks, packet)[0] for line in shown(one.feed(block))] + shown(one.idle())
-    for number, (_, data) in enumerate(one.put_away()):
+    for number, (_, data) in enumerate(one.suspend()):
         Path(tmp_path, str(number)).write_bytes(data)
     program = f"""
 import sys, pathlib
@@ -265,7 +265,7 @@ blocks, _ = t.read({name!r})
 shared = t.Shared(blocks)
 inspector = shared.begin()
 for path in pathlib.Path({str(tmp_path)!r}).iterdir():
-    inspector.take_back(path.read_bytes())
+    inspector.resume(path.read_bytes())
 lines = [line for block in t.cut(blocks, {packet})[1] for line in t.shown(inspector.feed(block))]
 for key, line in lines + t.shown(inspector.finish(shared.end)):
     print(key, line)
@@ -281,13 +281,13 @@ def islands() -> list[bytes]:
     inspector = Inspector(**OPTIONS)
     for block in cut(blocks, 100)[0]:
         inspector.feed(block)
-    return [data for _, data in inspector.put_away()]
+    return [data for _, data in inspector.suspend()]
 
 
 def test_another_version_is_one_clear_error(islands, monkeypatch):
     monkeypatch.setattr(state, "VERSION", state.VERSION + 1)
     with pytest.raises(StateError, match="another version of kinspect"):
-        Inspector(**OPTIONS).take_back(islands[0])
+        Inspector(**OPTIONS).resume(islands[0])
 
 
 def test_damage_is_one_clear_error(islands):
@@ -298,7 +298,7 @@ def test_damage_is_one_clear_error(islands):
             damaged = data[:at] + bytes([data[at] ^ 1 << rng.randrange(8)]) + data[at + 1 :]
             for wrong in (damaged, data[:at]):
                 with pytest.raises(StateError):
-                    Inspector(**OPTIONS).take_back(wrong)
+                    Inspector(**OPTIONS).resume(wrong)
 
 
 def test_bytes_that_somebody_made_up_are_an_error_or_a_state(islands):
@@ -311,7 +311,7 @@ def test_bytes_that_somebody_made_up_are_an_error_or_a_state(islands):
             body = bytearray(data[head:])
             body[rng.randrange(len(body))] = rng.randrange(256)
             try:
-                Inspector(**OPTIONS).take_back(
+                Inspector(**OPTIONS).resume(
                     state.HEAD.pack(state.MAGIC, state.VERSION, crc32(body)) + bytes(body)
                 )
             except StateError:
@@ -330,12 +330,12 @@ def test_made_up_bytes_that_are_taken_raise_nothing_else_later():
                 inspector.feed(slice_block(block, at, at + 1))
     rng = random.Random(3)
     taken = 0
-    for _, data in inspector.put_away():
+    for _, data in inspector.suspend():
         values = state.from_bytes(data)
         for _ in range(60):
             taker = Inspector(**OPTIONS)
             try:
-                taker.take_back(state.to_bytes(another(values, rng)))
+                taker.resume(state.to_bytes(another(values, rng)))
                 taken += 1
                 for block in after:
                     taker.feed(block)

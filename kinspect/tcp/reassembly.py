@@ -241,8 +241,8 @@ class Reassembler:
 
     # ------------------------------------------------------------------ state
 
-    def put_away(self) -> Iterator[tuple[Island, list[Any]]]:
-        """Each island with its state for `take_back`, except for the handlers' state. Nothing may be fed afterwards."""
+    def suspend(self) -> Iterator[tuple[Island, list[Any]]]:
+        """Each island with its state for `resume`, except for the handlers' state. Nothing may be fed afterwards."""
         for island in self._islands.values():
             connections = [
                 [connection.state(), self._keys(connection), [*map(self._recent.rows, connection.halves)]]
@@ -251,7 +251,7 @@ class Reassembler:
             strays = [stray.state() for stray in island.strays]
             yield island, [island.pair, island.clock, island.packets, connections, strays]
 
-    def take_back(self, state: Sequence[Any], handler: Callable[[Connection, int], StreamHandler]) -> None:
+    def resume(self, state: Sequence[Any], handler: Callable[[Connection, int], StreamHandler]) -> None:
         """Go on with an island. `handler` returns the handler of an open connection, given its index on the island."""
         of_pair, clock, packets, connections, strays = state
         island = self._open_island(of_pair)

@@ -75,8 +75,8 @@ def test_a_throttle_is_remembered_where_a_connection_is_put_away(tmp_path: Path)
     for cut in range(1, len(packets)):
         first, second = Inspector(files=FILES), Inspector(files=FILES)
         lines = [line for packet in packets[:cut] for line in first.feed(packet)] + first.idle()
-        for _, data in first.put_away():
-            second.take_back(data)
+        for _, data in first.suspend():
+            second.resume(data)
         lines += [*(line for packet in packets[cut:] for line in second.feed(packet)), *second.finish()]
         assert [exchange.wait for exchange in lines if isinstance(exchange, Exchange)] == CAUSES, cut
 

@@ -119,8 +119,8 @@ def test_carried_over_the_step() -> None:
     before, after = cut(changed, int(len(packets) * 0.5))
     one, other = shared.begin(), shared.begin()
     lines = [line for block in before for line in shown(one.feed(block))] + shown(one.idle())
-    for _, data in one.put_away():
-        other.take_back(data)
+    for _, data in one.suspend():
+        other.resume(data)
     lines += [line for block in after for line in shown(other.feed(block))]
     assert sorted(lines + shown(other.finish(shared.end))) == whole
 

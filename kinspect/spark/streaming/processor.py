@@ -106,7 +106,7 @@ class Shard(StatefulProcessor):  # type: ignore[misc]
         run = IslandRun(merge.segments(iter(rows)), batch.inspector(), batch.end)
         state = _value(self._states, island)
         if state is not None:
-            yield from batch.add(run.take_back(state))
+            yield from batch.add(run.resume(state))
         idle_timeout = self._request.caps.idle_timeout_ns
         due = self._due.getValue((island,)) if state is not None else None
         run.last = due[0] - idle_timeout if due else None
@@ -119,7 +119,7 @@ class Shard(StatefulProcessor):  # type: ignore[misc]
             yield from batch.add(run.rest())
             states = {}
         else:
-            states = dict(run.inspector.put_away())
+            states = dict(run.inspector.suspend())
         self._put(self._states, island, states.get(island))
         if states:
             self._due.updateValue((island,), (last + idle_timeout,))
