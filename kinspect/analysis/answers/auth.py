@@ -211,4 +211,4 @@ def _row(client: tuple[Any, ...], logins: _Logins) -> Row:
     }
 
 
-OPEN = Auth
+ANSWER = Auth

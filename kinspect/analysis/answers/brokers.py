@@ -640,4 +640,4 @@ _ADD: dict[int | None, Callable[[Brokers, Exchange, _Broker], None]] = {
     SHARE_FETCH: Brokers._add_data,
 }
 
-OPEN = Brokers
+ANSWER = Brokers

@@ -236,4 +236,4 @@ def _limits(exchange: Exchange) -> Limits | None:
 
 THRESHOLDS = {_name(api_key): threshold for api_key, threshold in STORMS.items()}
 
-OPEN = Clients
+ANSWER = Clients

@@ -353,4 +353,4 @@ def _place(row: Row) -> tuple[Any, ...]:
     return row.get("minute") or "", bool(row["expected"]), -row["count"], row["error"], *own
 
 
-OPEN = Errors
+ANSWER = Errors

@@ -669,4 +669,4 @@ def _codes(value: Any) -> dict[int, int]:
     return found
 
 
-OPEN = Groups
+ANSWER = Groups

@@ -209,4 +209,4 @@ def _slow_place(found: tuple[int, Row, list[Topic]]) -> tuple[Any, ...]:
     )
 
 
-OPEN = Latency
+ANSWER = Latency

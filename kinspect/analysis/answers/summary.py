@@ -371,4 +371,4 @@ _FINDERS: tuple[Callable[[Rows], Iterator[Finding]], ...] = (
     _brokers,
     _contents,
 )
-OPEN = Summary
+ANSWER = Summary

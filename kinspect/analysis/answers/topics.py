@@ -340,4 +340,4 @@ def _errors(response: WireMessage | None) -> tuple[dict[TopicRef, list[str]], bo
     }, whole
 
 
-OPEN = Topics
+ANSWER = Topics

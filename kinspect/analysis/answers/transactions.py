@@ -448,4 +448,4 @@ _ADD: dict[int | None, Callable[[Transactions, Exchange], None]] = {
     LIST_TRANSACTIONS: Transactions._add_states,
 }
 
-OPEN = Transactions
+ANSWER = Transactions

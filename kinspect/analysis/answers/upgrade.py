@@ -210,4 +210,4 @@ def _format(api_key: int, version: int) -> int:
     return formats[version] if version < len(formats) else NEWEST_FORMAT
 
 
-OPEN = Upgrade
+ANSWER = Upgrade
