@@ -30,11 +30,11 @@ class Counted(Sink):
 
     def serve(self, chosen: Filter) -> None:
         """Let the run's filter pass what serves rows of an answer: that one alone counts it."""
-        serving: dict[str, set[int]] = defaultdict(set)
+        exempt_apis: dict[str, set[int]] = defaultdict(set)
         for answer in self._answers.values():
-            for option, keys in answer.serving.items():
-                serving[option] |= keys
-        chosen.let_pass(serving)
+            for option, keys in answer.exempt_apis.items():
+                exempt_apis[option] |= keys
+        chosen.exempt(exempt_apis)
         self._filter = chosen
 
     def take(self, line: Line) -> None:
@@ -46,7 +46,7 @@ class Counted(Sink):
         chosen = self._filter
         served, passes = ((), None) if chosen is None else (chosen.let, chosen.passes)
         for answer in self._answers.values():
-            if all([line.api_key in answer.serving.get(option, ()) for option in served]):
+            if all([line.api_key in answer.exempt_apis.get(option, ()) for option in served]):
                 answer.take(line, passes)
 
     def part(self) -> Any:
@@ -83,7 +83,7 @@ class Counted(Sink):
             rows, unresolved = rows_of(answer, Told(names, begin, end, lossy, left_out, self._chooses))
             rows = [row for row in rows if self._is_chosen(answer, row)]
             told = {"unknown_to_filters": unknown, **summary, "unresolved_topic_ids": unresolved}
-            served = () if self._filter is None else answer.serving
+            served = () if self._filter is None else answer.exempt_apis
             groups, no_room = answer.groups_under_way, answer.left_out + answer.unmeasured
             taken = Taken(answer.exchanges, answer.twins, groups, no_room)
             found.append(document(name, told, span, rows, taken, options, served, instead, ended))
@@ -93,4 +93,4 @@ class Counted(Sink):
         return self._filter is None or self._filter.chooses(option, names)
 
     def _is_chosen(self, answer: Answer, row: Row) -> bool:
-        return all(self._chooses(option, answer.names(row, option)) for option in answer.about)
+        return all(self._chooses(option, answer.names(row, option)) for option in answer.row_keys)

@@ -129,10 +129,10 @@ class Answer(ABC):
 
     lines: ClassVar[frozenset[str]] = frozenset({"exchange"})
     """Types of the lines it takes."""
-    serving: ClassVar[Mapping[str, frozenset[int]]] = {}
+    exempt_apis: ClassVar[Mapping[str, frozenset[int]]] = {}
     """Keys of APIs that pass an option of the filter, by the option: they serve rows, and do not name what it asks
     for."""
-    about: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    row_keys: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """Keys of a row whose values an option of the filter chooses, by the option: others have no rows."""
     failures: ClassVar[Mapping[str, Callable[[Row], bool]]] = {}
     """Tests of rows, by the words of `--fail-on`."""
@@ -211,7 +211,7 @@ class Answer(ABC):
 
     def names(self, row: Row, option: str) -> list[str]:
         """What an option of `about` chooses the row by."""
-        values = [row[key] for key in self.about[option]]
+        values = [row[key] for key in self.row_keys[option]]
         each = [value if isinstance(value, list) else [value] for value in values if value is not None]
         return [str(name) for names in each for name in names]
 

@@ -41,9 +41,9 @@ class Filter:
         self.unknown: dict[str, int] = {}
         self.seen: seen.SeenValues = {}
         self.let: list[str] = []
-        """The options that the exchange that passed last passes as `let_pass` let its API alone."""
+        """The options that the exchange that passed last passes as `exempt` let its API alone."""
         self._any_passed = False
-        self._serving: Mapping[str, Collection[int]] = {}
+        self._exempt_apis: Mapping[str, Collection[int]] = {}
         values: Mapping[str, Any] = chosen
         given = {name: value for name, value in values.items() if _is_given(FILTERS[name], value)}
         tests = {name: self._test(name, given[name], named) for name in FILTERS if name in given}
@@ -85,9 +85,9 @@ class Filter:
         """Options that were given, in the order in which they are tested."""
         return [asked.option for asked in self.asked]
 
-    def let_pass(self, serving: Mapping[str, Collection[int]]) -> None:
+    def exempt(self, exempt_apis: Mapping[str, Collection[int]]) -> None:
         """Let exchanges of some APIs, by their keys, pass an option."""
-        self._serving = serving
+        self._exempt_apis = exempt_apis
 
     def chooses(self, option: str, names: Sequence[str]) -> bool:
         """True if an option that takes patterns would let these names pass, or was not given."""
@@ -104,8 +104,8 @@ class Filter:
             if not self._any_passed:
                 self._see(asked, facts)
             option = asked.option
-            serving = self._serving.get(option)
-            if serving is not None and facts.api_key in serving:
+            exempt_apis = self._exempt_apis.get(option)
+            if exempt_apis is not None and facts.api_key in exempt_apis:
                 self.let.append(option)
                 continue
             if verdict is None:
@@ -117,7 +117,8 @@ class Filter:
     def passes(self, facts: Facts) -> bool:
         """True if an exchange passes whose connection was not seen, as what an Envelope holds; nothing is counted."""
         return not self._end_tests and all(
-            test(facts) or facts.api_key in self._serving.get(asked.option, ()) for asked, test in self._tests
+            test(facts) or facts.api_key in self._exempt_apis.get(asked.option, ())
+            for asked, test in self._tests
         )
 
     def _see(self, asked: Asked, facts: Facts) -> None:

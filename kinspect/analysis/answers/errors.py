@@ -99,10 +99,10 @@ class Errors(Answer):
     """Accumulator of the rows. `by`: names of `--by`, separated by commas. Raises KinspectError."""
 
     # What succeeds tells which codes passed, and the options on errors leave it out.
-    serving: ClassVar[Mapping[str, frozenset[int]]] = dict.fromkeys(
+    exempt_apis: ClassVar[Mapping[str, frozenset[int]]] = dict.fromkeys(
         ("--errors-only", "--error"), frozenset(schema.api_names())
     )
-    about: ClassVar[Mapping[str, tuple[str, ...]]] = {"--error": ("error", "code")}
+    row_keys: ClassVar[Mapping[str, tuple[str, ...]]] = {"--error": ("error", "code")}
 
     def __init__(self, by: str | None = None) -> None:
         super().__init__()

@@ -171,8 +171,8 @@ class Groups(Answer):
     """Accumulator of the rows. `members`: they are members; `every`: they are lags at the ends of spans of that
     duration (`10s`). Raises KinspectError."""
 
-    about: ClassVar[Mapping[str, tuple[str, ...]]] = {"--group": ("group",), "--topic": ("topics",)}
-    serving: ClassVar[Mapping[str, frozenset[int]]] = {
+    row_keys: ClassVar[Mapping[str, tuple[str, ...]]] = {"--group": ("group",), "--topic": ("topics",)}
+    exempt_apis: ClassVar[Mapping[str, frozenset[int]]] = {
         "--group": OF_ALL,
         "--topic": OF_ALL
         | {FIND_COORDINATOR, LIST_GROUPS, TXN_OFFSET_COMMIT, OFFSET_COMMIT, OFFSET_FETCH, *KINDS},
@@ -517,7 +517,7 @@ class Groups(Answer):
             members.setdefault(group, {})[member] = found
         groups = {group: found for (group,), found in self._groups.items()}
         # The options on groups and topics leave out nothing of the groups that have rows.
-        filtered = bool(told.options - OF_TIMES - self.about.keys())
+        filtered = bool(told.options - OF_TIMES - self.row_keys.keys())
         offsets = self._offsets(name)._replace(hidden=filtered)
         if self._every is not None:
             spans = [spans_by_name(found.spans, name) for found in groups.values()]

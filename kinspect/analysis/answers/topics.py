@@ -97,11 +97,11 @@ class Topics(Answer):
     """Accumulator of the rows."""
 
     # The name of a topic's id may be told later; groups are known by their members' requests.
-    serving: ClassVar[Mapping[str, frozenset[int]]] = {
+    exempt_apis: ClassVar[Mapping[str, frozenset[int]]] = {
         "--topic": frozenset({PRODUCE, FETCH, SHARE_FETCH}) | _GROUP_APIS | TYING,
         "--group": frozenset({FETCH}),
     }
-    about: ClassVar[Mapping[str, tuple[str, ...]]] = {
+    row_keys: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "--topic": ("topic", "topic_id"),
         "--group": ("groups",),
     }
