@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from kinspect.analysis.answer import Answer, Row, Told, rows_of
+from kinspect.analysis.answer import Answer, ResultContext, Row, rows_of
 from kinspect.filters.filter import Filter
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import Line
@@ -80,7 +80,9 @@ class Counted(Sink):
             answer = counted.settled(names)
             passed = answer.exchanges + (answer.twins or 0)
             left_out = frozenset(options if passed < summary["exchanges"] else ())
-            rows, unresolved = rows_of(answer, Told(names, begin, end, lossy, left_out, self._chooses))
+            rows, unresolved = rows_of(
+                answer, ResultContext(names, begin, end, lossy, left_out, self._chooses)
+            )
             rows = [row for row in rows if self._is_chosen(answer, row)]
             told = {"unknown_to_filters": unknown, **summary, "unresolved_topic_ids": unresolved}
             served = () if self._filter is None else answer.exempt_apis

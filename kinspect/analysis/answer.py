@@ -45,7 +45,7 @@ Topic = tuple[str | None, str | None]
 """A topic's name, or its id where no name was told before."""
 
 
-class Told(NamedTuple):
+class ResultContext(NamedTuple):
     """What a whole run told, for rows: names of topic ids by all that it told, and the times of its first and last
     packet, or those of `--since` and `--until` if they are between these.
     `lossy`: something in the middle of it was lost; `options`: those of the filter, if it left out exchanges;
@@ -216,7 +216,7 @@ class Answer(ABC):
         return [str(name) for names in each for name in names]
 
     @abstractmethod
-    def result(self, told: Told) -> list[Row]:
+    def result(self, context: ResultContext) -> list[Row]:
         """The rows, those that matter most first."""
 
     def merge(self, other: Self) -> None:
@@ -278,8 +278,8 @@ class Answer(ABC):
 
 
 def topics_of(exchange: Exchange) -> list[Topic]:
-    """The topics of an exchange's bodies and of its fetch session, as `Told.topic_name` takes them; none among them
-    that is not known."""
+    """The topics of an exchange's bodies and of its fetch session, as `ResultContext.topic_name` takes them; none
+    among them that is not known."""
     topics, nameless = topics_named(exchange)
     found: list[Topic] = [(None, topic) if topic in nameless else (topic, None) for topic in topics]
     for name, topic_id in exchange.session_topics:
@@ -302,11 +302,11 @@ def open_answer(name: str, **options: Any) -> Answer:
     return answer
 
 
-def rows_of(answer: Answer, told: Told) -> tuple[list[Row], int]:
+def rows_of(answer: Answer, context: ResultContext) -> tuple[list[Row], int]:
     """The rows of a run that is over, and the number of topic ids in them that have no name: single lines may have
     known fewer names."""
-    names = told.names
+    names = context.names
     lines_unresolved, names.unresolved = names.unresolved, set()
-    rows = answer.result(told)
+    rows = answer.result(context)
     unresolved, names.unresolved = names.unresolved, lines_unresolved
     return rows, len(unresolved)

@@ -3,7 +3,7 @@
 from support.pcap import Conversation, framed, pcap
 
 import kinspect
-from kinspect.analysis.answer import Told, open_answer
+from kinspect.analysis.answer import ResultContext, open_answer
 from kinspect.errors import KinspectError
 from kinspect.kafka.wire.names import LearnedNames
 from kinspect.protocol import Message, encode_request, encode_response
@@ -28,7 +28,7 @@ def rows_of(name, found, *, lossy=False, **options):
         end = max((time for time in (end, exchange.completed_at) if time is not None), default=None)
         answer.add(exchange)
     assert answer.left_out == 0
-    return answer.result(Told(names, None, end, lossy))
+    return answer.result(ResultContext(names, None, end, lossy))
 
 
 class Talk:

@@ -7,7 +7,7 @@ import pytest
 from exchanges import exchange
 
 from kinspect.analysis import membership
-from kinspect.analysis.answer import Told
+from kinspect.analysis.answer import ResultContext
 from kinspect.analysis.answers import topics
 from kinspect.analysis.answers.delivered import delivered
 from kinspect.analysis.answers.offsetranges import OffsetRanges
@@ -81,7 +81,7 @@ def test_a_fetch_is_counted_for_so_many_topics_of_its_session(monkeypatch, most)
     made = exchange(1, 12, {"session_id": 5, "session_epoch": 2}, told)
     made.fetched = Fetched({(f"t{number}", None): frozenset({0}) for number in range(9)}, whole=True)
     answer.take(made)
-    rows = answer.result(Told(LearnedNames(None)))
+    rows = answer.result(ResultContext(LearnedNames(None)))
     assert {row["topic"] for row in rows} == {"t7", *(f"t{number}" for number in range(most))}
     assert {row["partitions"] for row in rows} == {1}
     assert answer.left_out == 9 - len(rows)

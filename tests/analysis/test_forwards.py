@@ -11,7 +11,7 @@ from support.packets import packets
 from support.pcap import framed, pcap
 
 import kinspect
-from kinspect.analysis.answer import Told, open_answer
+from kinspect.analysis.answer import ResultContext, open_answer
 from kinspect.analysis.metrics import ERRORS, TOPIC_ERRORS, KafkaMetrics
 from kinspect.analysis.names import ANSWERS
 from kinspect.analysis.traffic import Traffic
@@ -249,7 +249,9 @@ def test_parts_merge_to_the_whole_in_any_order(tmp_path, name, seed):
     one, other = parts
     one.merge(type(other).from_bytes(other.to_bytes()))
     names = LearnedNames()
-    assert one.settled(names).result(Told(names)) == whole.settled(names).result(Told(names))
+    assert one.settled(names).result(ResultContext(names)) == whole.settled(names).result(
+        ResultContext(names)
+    )
     assert whole.settled(names).exchanges == whole.exchanges == len(found)
 
 

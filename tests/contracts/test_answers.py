@@ -16,7 +16,7 @@ from support.hostile import dangerous, hostile
 
 import kinspect
 from kinspect import pipeline
-from kinspect.analysis.answer import Told, open_answer
+from kinspect.analysis.answer import ResultContext, open_answer
 from kinspect.analysis.names import ANSWERS
 from kinspect.capture import open_timeline
 from kinspect.kafka.exchange.exchange import Exchange
@@ -43,7 +43,7 @@ def lines_of(paths):
     timeline = open_timeline([str(path) for path in paths])
     inspector = pipeline.Inspector(emit=frozenset({"exchange", "connection"}), files=timeline.files)
     lines = [*Run(timeline, inspector).all_lines()]
-    return lines, Told(inspector.names, end=inspector.end[0])
+    return lines, ResultContext(inspector.names, end=inspector.end[0])
 
 
 def add(answer, line):

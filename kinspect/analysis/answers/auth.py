@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from kinspect.analysis.answer import Answer, Row, Told
+from kinspect.analysis.answer import Answer, ResultContext, Row
 from kinspect.analysis.record import GREATEST, LEAST, Record, later
 from kinspect.errors import shortened
 from kinspect.kafka.exchange.exchange import Exchange
@@ -140,7 +140,7 @@ class Auth(Answer):
             found.tls = later(found.tls, exchange.key, exchange.connection.tls)
         return found
 
-    def result(self, told: Told) -> list[Row]:
+    def result(self, context: ResultContext) -> list[Row]:
         rows = [_row(client, logins) for client, logins in self._clients.items()]
         return sorted(rows, key=_place)
 

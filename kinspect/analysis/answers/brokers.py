@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kinspect.analysis.answer import OF_TIMES, Answer, Row, Told
+from kinspect.analysis.answer import OF_TIMES, Answer, ResultContext, Row
 from kinspect.analysis.answers import releases
 from kinspect.analysis.answers.leaders import (
     DELETED,
@@ -359,14 +359,14 @@ class Brokers(Answer):
 
     # ------------------------------------------------------------------ the whole
 
-    def result(self, told: Told) -> list[Row]:
+    def result(self, context: ResultContext) -> list[Row]:
         brokers, nodes = dict(self._brokers.items()), dict(self._nodes.items())
         claims: dict[Address, dict[tuple[Any, ...], Leaders]] = {}
         for (ip, port, *topic), found in self._leaders.items():
             claims.setdefault((ip, port), {})[tuple(topic)] = found
         rows: list[Row] = []
         for members in _clusters(brokers, nodes):
-            rows += _Cluster(members, brokers, nodes, claims, told).rows()
+            rows += _Cluster(members, brokers, nodes, claims, context).rows()
         return sorted(rows, key=_place)
 
 
@@ -379,11 +379,11 @@ class _Cluster:
         brokers: dict[Any, _Broker],
         nodes: dict[Any, _Node],
         claims: dict[Address, dict[tuple[Any, ...], Leaders]],
-        told: Told,
+        context: ResultContext,
     ) -> None:
         self._brokers = {address: brokers[address] for address in members if address in brokers}
         self._nodes = {address: nodes[address] for address in members if address in nodes}
-        self._told = told
+        self._context = context
         self._by_ip = {same: address for address in sorted(self._nodes) for same in _same(*address)}
         ids = {node.node_id[1] for node in self._nodes.values() if node.node_id}
         self._only_node = min(ids) if len(ids) == 1 else None
@@ -397,11 +397,11 @@ class _Cluster:
             for topic, claimed in claims.get(address, {}).items():
                 by_topic.setdefault(topic, []).append(claimed)
         # Where a filter left out what may tell of a newer leader, nobody knows who leads.
-        self._leaders_known = told.options <= {*OF_TIMES, TOPIC}
+        self._leaders_known = context.options <= {*OF_TIMES, TOPIC}
         self._leads: dict[int, list[str]] = {}
         self._changes: dict[int, list[Row]] = {}
-        for name, (found, gone) in _by_name(by_topic, told).items():
-            if not told.chooses(TOPIC, [name]):
+        for name, (found, gone) in _by_name(by_topic, context).items():
+            if not context.chooses(TOPIC, [name]):
                 continue
             for index, leader in leaders(found, gone).items():
                 self._leads.setdefault(leader, []).append(f"{name}-{index}")
@@ -459,7 +459,7 @@ class _Cluster:
         return None
 
     def _node_id(self, address: Address) -> int | None:
-        told = self._told.names.node_id(*address, LAST)
+        told = self._context.names.node_id(*address, LAST)
         if told is not None:
             return told
         node = self._nodes.get(self._node_of(address) or ("", 0))
@@ -526,7 +526,7 @@ def _clusters(brokers: dict[Any, _Broker], nodes: dict[Any, _Node]) -> Iterator[
 
 
 def _by_name(
-    claims: dict[tuple[Any, ...], list[Leaders]], told: Told
+    claims: dict[tuple[Any, ...], list[Leaders]], context: ResultContext
 ) -> dict[str, tuple[list[Leaders], LineKey | None]]:
     """Claims by the topic's name, and when it was gone. Of a topic that was deleted and made anew, with another id,
     those of the new one."""
@@ -534,7 +534,7 @@ def _by_name(
     found: dict[str, dict[str, list[Leaders]]] = {}
     gone: dict[str, LineKey] = {}
     for (name, topic_id), each in claims.items():
-        known = name or names.get(topic_id) or told.topic(topic_id) or topic_id
+        known = name or names.get(topic_id) or context.topic(topic_id) or topic_id
         for leaders_told in each:
             if leaders_told.last:
                 found.setdefault(known, {}).setdefault(topic_id, []).append(leaders_told)

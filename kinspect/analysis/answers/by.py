@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
-from kinspect.analysis.answer import Row, Told, Topic, topics_of
+from kinspect.analysis.answer import ResultContext, Row, Topic, topics_of
 from kinspect.errors import KinspectError
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import iso_time
@@ -130,17 +130,17 @@ def keys_of(
     return found
 
 
-def named(names: Iterable[str], values: Iterable[Any], told: Told) -> tuple[Any, ...]:
+def named(names: Iterable[str], values: Iterable[Any], context: ResultContext) -> tuple[Any, ...]:
     """Values with the names of topics that the whole run told."""
-    return tuple(_named(name, value, told) for name, value in zip(names, values, strict=True))
+    return tuple(_named(name, value, context) for name, value in zip(names, values, strict=True))
 
 
-def _named(name: str, value: Any, told: Told) -> Any:
+def _named(name: str, value: Any, context: ResultContext) -> Any:
     if name == TOPIC:
-        return told.topic_name(value)
+        return context.topic_name(value)
     if name == PARTITION:
         topic, index = value
-        return None if index is None else f"{told.topic_name(topic)}-{index}"
+        return None if index is None else f"{context.topic_name(topic)}-{index}"
     return value
 
 

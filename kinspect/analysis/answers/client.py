@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, Generic, TypeVar
 
-from kinspect.analysis.answer import Answer, Records, Told
+from kinspect.analysis.answer import Answer, Records, ResultContext
 from kinspect.analysis.record import GREATEST, LEAST, Record, later
 from kinspect.kafka.connection.roles import ADMIN, stronger
 from kinspect.kafka.exchange.exchange import Exchange
@@ -66,9 +66,9 @@ class Client(Record):
             self.first = time if self.first is None else min(self.first, time)
             self.last = time if self.last is None else max(self.last, time)
 
-    def role_within(self, told: Told) -> str | None:
+    def role_within(self, context: ResultContext) -> str | None:
         """Its role; None for `admin` where exchanges of it were left out: brokers send such requests too."""
-        return None if self.role == ADMIN and not told.options <= KEEPING_CLIENTS else self.role
+        return None if self.role == ADMIN and not context.options <= KEEPING_CLIENTS else self.role
 
     @property
     def role(self) -> str | None:
@@ -76,9 +76,9 @@ class Client(Record):
         most_first = sorted(self.roles, key=lambda role: (-self.roles[role], role))
         return reduce(stronger, most_first, None)
 
-    def is_whole(self, told: Told) -> bool:
+    def is_whole(self, context: ResultContext) -> bool:
         """True if no exchange of it is known to be missing, up to the end."""
-        return not self.holes and told.options <= KEEPING_CLIENTS
+        return not self.holes and context.options <= KEEPING_CLIENTS
 
     @property
     def software_columns(self) -> dict[str, str | None]:

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from kinspect.analysis.answer import Answer, Records, Row, Told
+from kinspect.analysis.answer import Answer, Records, ResultContext, Row
 from kinspect.analysis.answers.client import Client, Connections, newest_versions
 from kinspect.analysis.answers.software import LIMITS, Limits, inferred
 from kinspect.analysis.windows import Busiest, Windows
@@ -94,7 +94,7 @@ class Clients(Answer):
         for client in self._connections.end(line["connection_id"], is_reset):
             client.resets += is_reset
 
-    def result(self, told: Told) -> list[Row]:
+    def result(self, context: ResultContext) -> list[Row]:
         rates = {ends: client.windows.busiest() for ends, client in self._clients.items()}
         of_ids = _together(self._clients, rates)
         nobody = _Together()
@@ -103,7 +103,7 @@ class Clients(Answer):
                 client_id,
                 client_ip,
                 client,
-                client.role_within(told),
+                client.role_within(context),
                 _storms(rates[client_id, client_ip], of_ids.get(client_id, nobody)),
             )
             for (client_id, client_ip), client in self._clients.items()

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from kinspect.analysis.answer import Answer, Row, Told, Topic, topics_of
+from kinspect.analysis.answer import Answer, ResultContext, Row, Topic, topics_of
 from kinspect.analysis.answers.by import (
     BY,
     NO_PARTITION,
@@ -236,16 +236,16 @@ class Errors(Answer):
 
     # ------------------------------------------------------------------ the whole
 
-    def result(self, told: Told) -> list[Row]:
+    def result(self, context: ResultContext) -> list[Row]:
         successes = Successes(
             {key: success.times for key, success in self._flows.items()},
             {topic: success.times for (topic,), success in self._topics.items()},
-            Edge(told.begin, "--since" in told.options),
-            Edge(told.end, "--until" in told.options),
-            not (told.lossy or told.chosen),
+            Edge(context.begin, "--since" in context.options),
+            Edge(context.end, "--until" in context.options),
+            not (context.lossy or context.chosen),
         )
         faults = [
-            (api, Flow(*values[:FLOW]), named(self._by, values[FLOW:], told), fault)
+            (api, Flow(*values[:FLOW]), named(self._by, values[FLOW:], context), fault)
             for (api, *values), fault in self._faults.items()
         ]
         flows: dict[Flow, Bursts] = {}
@@ -255,13 +255,13 @@ class Errors(Answer):
         for api, flow, key, fault in faults:
             row, verdicts = rows.setdefault((api, flow.api_key, flow.code, key), (_Fault(), Counter()))
             row.merge(fault)
-            if told.begun:
+            if context.begun:
                 # A Fetch may have succeeded before.
                 row.unknown += row.expected.pop(EARLIER, 0)
             for burst in fault.bursts:
                 verdicts[successes.passed(flow, flows[flow].around(burst))] += burst.times
         found = [
-            _row(api, api_key, code, keys(self._by, key), fault, verdicts, told)
+            _row(api, api_key, code, keys(self._by, key), fault, verdicts, context)
             for (api, api_key, code, key), (fault, verdicts) in rows.items()
         ]
         return sorted(found, key=_place)
@@ -297,7 +297,7 @@ def _row(
     own: Row,
     fault: _Fault,
     verdicts: Mapping[str | bool | None, int],
-    told: Told,
+    context: ResultContext,
 ) -> Row:
     """`own`: the keys that rows are apart by.
     `verdicts`: occurrences by the reason why they are expected as they passed; None: nothing tells."""
@@ -316,7 +316,7 @@ def _row(
         "count": fault.count,
         "first": iso_time(fault.first),
         "last": iso_time(fault.last),
-        "topics": sorted({told.topic_name(topic) or "" for topic in fault.topics}),
+        "topics": sorted({context.topic_name(topic) or "" for topic in fault.topics}),
         "groups": sorted(fault.groups),
         "principals": sorted(fault.principals),
         "transactional_ids": sorted(fault.transactional_ids),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, ClassVar
 
-from kinspect.analysis.answer import OF_TIMES, Answer, Row, Told
+from kinspect.analysis.answer import OF_TIMES, Answer, ResultContext, Row
 from kinspect.analysis.answers import groupevents as events
 from kinspect.analysis.answers.groupevents import (
     BEAT_FIELDS,
@@ -504,12 +504,12 @@ class Groups(Answer):
 
     # ------------------------------------------------------------------ the whole
 
-    def result(self, told: Told) -> list[Row]:
+    def result(self, context: ResultContext) -> list[Row]:
         names: dict[str, str] = {}
 
         def name(topic: str) -> str:
             if topic not in names:
-                names[topic] = told.topic(topic) or topic
+                names[topic] = context.topic(topic) or topic
             return names[topic]
 
         members: dict[str, dict[str, Member]] = {}
@@ -517,7 +517,7 @@ class Groups(Answer):
             members.setdefault(group, {})[member] = found
         groups = {group: found for (group,), found in self._groups.items()}
         # The options on groups and topics leave out nothing of the groups that have rows.
-        filtered = bool(told.options - OF_TIMES - self.row_keys.keys())
+        filtered = bool(context.options - OF_TIMES - self.row_keys.keys())
         offsets = self._offsets(name)._replace(hidden=filtered)
         if self._every is not None:
             spans = [spans_by_name(found.spans, name) for found in groups.values()]
@@ -530,7 +530,7 @@ class Groups(Answer):
         last = [(where, commit[1][0]) for found in commits.values() for where, commit in found.items()]
         self.unmeasured = unmeasured(last, offsets)
         reads = self._fetched(commits, members, name)
-        lossy = told.lossy or filtered
+        lossy = context.lossy or filtered
         rows = [
             row(group, found, members.get(group, {}), commits[group], reads[group], offsets, lossy)
             for group, found in groups.items()

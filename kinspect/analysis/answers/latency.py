@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from kinspect.analysis.answer import Answer, Row, Told, Topic, topics_of
+from kinspect.analysis.answer import Answer, ResultContext, Row, Topic, topics_of
 from kinspect.analysis.answers.by import BY, keys, keys_of, named, names_of
 from kinspect.analysis.histogram import Histogram
 from kinspect.analysis.record import GREATEST, Record
@@ -105,12 +105,12 @@ class Latency(Answer):
 
     # ------------------------------------------------------------------ the whole
 
-    def result(self, told: Told) -> list[Row]:
+    def result(self, context: ResultContext) -> list[Row]:
         if self._lists:
-            return self._slow_rows(told)
+            return self._slow_rows(context)
         found: dict[tuple[Any, ...], _Times] = {}
         for key, times in self._times.items():
-            found.setdefault(named(self._by, key, told), _Times()).merge(times)
+            found.setdefault(named(self._by, key, context), _Times()).merge(times)
         return sorted((self._row(key, times) for key, times in found.items()), key=self._place)
 
     def _row(self, key: tuple[Any, ...], times: _Times) -> Row:
@@ -136,12 +136,12 @@ class Latency(Answer):
         names = [str(row[name] or "") for by in self._by for name in BY[by].keys]
         return row.get("minute") or "", own <= idle, -(row["service_ms"]["p99"] or 0), -row["count"], names
 
-    def _slow_rows(self, told: Told) -> list[Row]:
+    def _slow_rows(self, context: ResultContext) -> list[Row]:
         found = sorted((record.found for _, record in self._slow.items() if record.found), key=_slow_place)
         return [
             row
             | {
-                "topics": [*map(told.topic_name, topics)],
+                "topics": [*map(context.topic_name, topics)],
                 "groups": [*row["groups"]],
                 "transactional_ids": [*row["transactional_ids"]],
             }

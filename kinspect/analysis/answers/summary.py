@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 from kinspect import state
-from kinspect.analysis.answer import Answer, Row, Told
+from kinspect.analysis.answer import Answer, ResultContext, Row
 from kinspect.analysis.answers.auth import Auth
 from kinspect.analysis.answers.brokers import Brokers
 from kinspect.analysis.answers.clients import Clients, ClientUse
@@ -73,11 +73,11 @@ class _Topics(Answer):
                 for part in parts:
                     size.bytes += len(part.get("records") or b"")
 
-    def result(self, told: Told) -> list[Row]:
+    def result(self, context: ResultContext) -> list[Row]:
         sizes: dict[str, _Size] = {}
         named = set()
         for (name, topic_id), size in self._sizes.items():
-            name = name or (told.topic(topic_id) if topic_id else None)
+            name = name or (context.topic(topic_id) if topic_id else None)
             topic = name or topic_id
             # A name that was cut off names nothing.
             if topic is not None:
@@ -149,7 +149,7 @@ class _Sides(Answer):
                 if not line[side]["packets"]:
                     self.count(seen.missing, side)
 
-    def result(self, told: Told) -> list[Row]:
+    def result(self, context: ResultContext) -> list[Row]:
         return [{"connections": seen.connections, "missing": seen.missing} for _, seen in self._seen.items()]
 
 
@@ -222,10 +222,10 @@ class Summary(Answer):
             summary._answers[name] = type(summary._answers[name]).from_bytes(part)
         return summary
 
-    def result(self, told: Told) -> list[Row]:
+    def result(self, context: ResultContext) -> list[Row]:
         self.left_out = sum(answer.left_out for answer in self._answers.values())
-        rows = {name: answer.result(told) for name, answer in self._answers.items()}
-        if told.options:
+        rows = {name: answer.result(context) for name, answer in self._answers.items()}
+        if context.options:
             # Whether a login was refused, what was left out may tell: then that is no finding of its own.
             rows["errors"] = [row for row in rows["errors"] if not _is_unanswered_login(row)]
         found = [finding for find in _FINDERS for finding in find(rows) if finding.count != 0]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, ClassVar
 
-from kinspect.analysis.answer import ROWS_KEPT, Answer, Row, Told
+from kinspect.analysis.answer import ROWS_KEPT, Answer, ResultContext, Row
 from kinspect.analysis.answers.delivered import delivered
 from kinspect.analysis.answers.grouptopics import TYING, GroupTopics, ties
 from kinspect.analysis.record import GREATEST, LEAST, Record, later
@@ -230,9 +230,9 @@ class Topics(Answer):
 
     # ------------------------------------------------------------------ the whole
 
-    def result(self, told: Told) -> list[Row]:
+    def result(self, context: ResultContext) -> list[Row]:
         def name(topic: TopicRef) -> str | None:
-            return topic[0] if topic[1] is None else topic[0] or told.topic_name((None, topic[1]))
+            return topic[0] if topic[1] is None else topic[0] or context.topic_name((None, topic[1]))
 
         tied = {group: {name(topic) for topic in found.topics} for (group,), found in self._tied.items()}
         uses: dict[tuple[Any, ...], Use] = {}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-from kinspect.analysis.answer import Answer, Row, Told
+from kinspect.analysis.answer import Answer, ResultContext, Row
 from kinspect.analysis.answers.client import client_key
 from kinspect.analysis.answers.txnhistory import (
     END,
@@ -307,7 +307,7 @@ class Transactions(Answer):
 
     # ------------------------------------------------------------------ the whole
 
-    def result(self, told: Told) -> list[Row]:
+    def result(self, context: ResultContext) -> list[Row]:
         ids = self._ids.items()
         owners: dict[int, set[str]] = {}
         for (name,), record in ids:
@@ -325,7 +325,7 @@ class Transactions(Answer):
             ]
             own_clients = {each for client_id, ip in record.clients for each in ((client_id, ip), (None, ip))}
             missing = [event for client in own_clients for event in holes.get(client, ())]
-            rows.append(_row(name, record, own, missing, told))
+            rows.append(_row(name, record, own, missing, context))
         return sorted(rows, key=_place)
 
 
@@ -336,10 +336,12 @@ def _place(row: Row) -> tuple[Any, ...]:
     return -wrong, -sum(row["errors"].values()), -len(outcomes), row["transactional_id"]
 
 
-def _row(name: str, record: _Id, markers: list[_Producer], holes: list[tuple[Any, ...]], told: Told) -> Row:
+def _row(
+    name: str, record: _Id, markers: list[_Producer], holes: list[tuple[Any, ...]], context: ResultContext
+) -> Row:
     cut = record.cut
     events = [Event(*event) for event in chain(record.events, holes, *(each.events for each in markers))]
-    found = history((event for event in events if cut is None or event.time < cut), told.chosen)
+    found = history((event for event in events if cut is None or event.time < cut), context.chosen)
     errors = dict(record.errors)
     for producer in markers:
         for error, count in producer.errors.items():
@@ -349,14 +351,14 @@ def _row(name: str, record: _Id, markers: list[_Producer], holes: list[tuple[Any
         "client_id": record.client[1] if record.client else None,
         "producer_id": record.producer[1] if record.producer else None,
         "epochs": sorted(record.epochs),
-        "transactions": [_shown(each, told) for each in found if cut is None or each.outcome != ONGOING],
+        "transactions": [_shown(each, context) for each in found if cut is None or each.outcome != ONGOING],
         "errors": dict(sorted(errors.items())),
     }
 
 
-def _shown(found: Transaction, told: Told) -> Row:
+def _shown(found: Transaction, context: ResultContext) -> Row:
     partitions = {
-        (name or told.topic(topic_id) or topic_id, index) for name, topic_id, index in found.partitions
+        (name or context.topic(topic_id) or topic_id, index) for name, topic_id, index in found.partitions
     }
     return {
         "began": iso_time(found.began or None),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from kinspect.analysis.answer import Answer, Row, Told
+from kinspect.analysis.answer import Answer, ResultContext, Row
 from kinspect.analysis.answers.client import Client, client_key, newest_versions
 from kinspect.analysis.record import GREATEST, Record, later
 from kinspect.errors import KinspectError
@@ -112,7 +112,7 @@ class Upgrade(Answer):
 
     # ------------------------------------------------------------------ the whole
 
-    def result(self, told: Told) -> list[Row]:
+    def result(self, context: ResultContext) -> list[Row]:
         newest = {
             address: dict(broker.newest[1]) for address, broker in self._brokers.items() if broker.newest
         }
@@ -122,7 +122,7 @@ class Upgrade(Answer):
         }
         rows = [
             self._row(
-                client_id, client_ip, client, newest, client.is_whole(told) and client_ip not in nameless
+                client_id, client_ip, client, newest, client.is_whole(context) and client_ip not in nameless
             )
             for (client_id, client_ip), client in self._clients.items()
             if client.role not in CLUSTER and (client.requests or not client.hidden)
