@@ -23,7 +23,7 @@ class Rule(NamedTuple):
     unless: Words = ()
 
 
-class Asked(dict[str, Any]):
+class OptionValues(dict[str, Any]):
     """The values of options by their names, and facts."""
 
     def __init__(self, values: Mapping[str, Any], facts: Facts) -> None:
@@ -37,7 +37,7 @@ class Asked(dict[str, Any]):
 def check(rules: Iterable[Rule], facts: Facts) -> None:
     """Raise click.UsageError for the first of the rules that the options of the running command break."""
     context = click.get_current_context()
-    asked = Asked(context.params, facts)
+    asked = OptionValues(context.params, facts)
     usual = {parameter.name: parameter.default for parameter in context.command.params}
 
     def holding(words: Words) -> list[str]:

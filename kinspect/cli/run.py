@@ -32,7 +32,7 @@ from kinspect.cli.options import (
 from kinspect.cli.otlp import OTLP_FACTS, OTLP_RULES, Otlp, make_otlp
 from kinspect.cli.outputoptions import OUTPUT_RULES, check_kept, open_output_stream
 from kinspect.cli.progress import Progress
-from kinspect.cli.rules import Asked, Facts
+from kinspect.cli.rules import Facts, OptionValues
 from kinspect.extras import need
 from kinspect.filters.filter import Filter
 from kinspect.formats import FOLDER, FORMATS, Format, open_sink
@@ -96,7 +96,7 @@ class RunOptions(NamedTuple):
 
 def run_options(values: dict[str, Any], inputs: Sequence[str] = (), facts: Facts = RUN_FACTS) -> RunOptions:
     """Check each value before anything is opened. `inputs`: files that the output must not overwrite."""
-    asked = Asked(values, facts)
+    asked = OptionValues(values, facts)
     path, format_name, named = asked["path"], asked["format"], asked["topic_names"]
     read = [*inputs, *(values[option] for option in ("keylog", "topic_names") if values[option])]
     check_kept(values, path, format_name, read)

@@ -11,7 +11,7 @@ from kinspect.capture import live, ring
 from kinspect.cli import main
 from kinspect.cli.live import FACTS
 from kinspect.cli.options import LINES_ALONE
-from kinspect.cli.rules import Asked
+from kinspect.cli.rules import OptionValues
 
 
 def test_without_an_interface_those_there_are_are_listed(capsys):
@@ -161,4 +161,4 @@ def test_what_auto_means(monkeypatch, term, options, terminal, name):
     else:
         monkeypatch.setenv("TERM", term)
     values = {"format_name": "auto", **LINES_ALONE, **options, "tty": terminal}
-    assert Asked(values, FACTS)["format"] == name
+    assert OptionValues(values, FACTS)["format"] == name
