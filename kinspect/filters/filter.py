@@ -18,7 +18,7 @@ EMPTY_RANGE = "nothing is from then on and before that"
 _CONNECTION_ID = r"(\[[^]]+\]|[\d.]+):(\d+)-(\[[^]]+\]|[\d.]+):(\d+)@"
 
 
-class Asked(NamedTuple):
+class ActiveFilter(NamedTuple):
     """A filter that was given."""
 
     option: str
@@ -52,7 +52,7 @@ class Filter:
         )
         _check_order(self._since, self._until, named)
         self.asked = [
-            Asked(option_of(name), FILTERS[name], tests[name])
+            ActiveFilter(option_of(name), FILTERS[name], tests[name])
             for name in sorted(tests, key=lambda name: FILTERS[name].turn)
         ]
         self.needs_body = any(asked.row.needs for asked in self.asked)
@@ -121,7 +121,7 @@ class Filter:
             for asked, test in self._tests
         )
 
-    def _see(self, asked: Asked, facts: Facts) -> None:
+    def _see(self, asked: ActiveFilter, facts: Facts) -> None:
         kinds = self.seen.setdefault(asked.option, {})
         for kind, values in asked.row.left_out.items():
             seen.note(kinds, kind, values(facts))
