@@ -12,7 +12,7 @@ from kinspect.analysis.answers.leaders import (
     DELETED,
     NO_EPOCH,
     NO_LEADER,
-    Change,
+    LeaderChange,
     Leaders,
     changes,
     leaders,
@@ -573,7 +573,7 @@ def _moment(change: Row) -> tuple[Any, ...]:
     return change["at"] or "", change["partition"], change["epoch"] or 0
 
 
-def _change(topic: str, change: Change) -> Row:
+def _change(topic: str, change: LeaderChange) -> Row:
     return {
         "at": iso_time(change.time or None),
         "partition": f"{topic}-{change.partition}",

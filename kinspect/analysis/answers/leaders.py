@@ -42,7 +42,7 @@ class Leaders(Record):
         self.last[claim] = max(key, self.last.get(claim, key))
 
 
-class Change(NamedTuple):
+class LeaderChange(NamedTuple):
     """Another leader of a partition than before. `time`: when a message told it first."""
 
     time: int
@@ -61,12 +61,12 @@ def leaders(told: Iterable[Leaders], gone: LineKey | None = None) -> dict[int, i
     return {index: [leader for _, leader, _ in reigns][-1] for index, reigns in _reigns(told)}
 
 
-def changes(told: Iterable[Leaders]) -> Iterator[Change]:
+def changes(told: Iterable[Leaders]) -> Iterator[LeaderChange]:
     """The changes of leaders of a topic's partitions."""
     for index, reigns in _reigns(told):
         for (_, before, _), (epoch, now, first) in pairwise(reigns):
             if before != now:
-                yield Change(first[0], index, before, now, epoch)
+                yield LeaderChange(first[0], index, before, now, epoch)
 
 
 def _reigns(told: Iterable[Leaders]) -> Iterator[tuple[int, list[tuple[int, int, LineKey]]]]:
