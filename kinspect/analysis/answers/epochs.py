@@ -35,7 +35,7 @@ from kinspect.analysis.answers.rebalances import (
     Known,
     Trigger,
 )
-from kinspect.analysis.answers.standing import UNKNOWN, Assigned, Change, Kind, Rebalance, stand_still
+from kinspect.analysis.answers.standing import UNKNOWN, Assigned, Kind, MemberChange, Rebalance, stand_still
 
 NEW = 2
 """The greatest epoch that a group has with its first member."""
@@ -79,9 +79,9 @@ class Reconciled:
         self._shared = shared
         self._joining = {beat.member for beat in beats if beat.asked == JOINING and beat.error == NONE}
         self._whole = False
-        self._changes: list[Change] = []
-        self._pending: list[Change] = []
-        self._early: dict[str, tuple[_Part, Change]] = {}
+        self._changes: list[MemberChange] = []
+        self._pending: list[MemberChange] = []
+        self._early: dict[str, tuple[_Part, MemberChange]] = {}
         self._epoch: int | None = None
         self._now: _Epoch | None = None
         self._has: dict[str, Assigned] = {}
@@ -137,7 +137,7 @@ class Reconciled:
         self._there.discard(member)
         self._has.pop(member, None)
         if departure.how != STATIC_LEAVE:
-            self._pending.append(Change(departure.time, Kind.GOES, member))
+            self._pending.append(MemberChange(departure.time, Kind.GOES, member))
 
     def _learn(self, beat: Beat) -> None:
         self.history.ids.add(beat.member)
@@ -173,7 +173,7 @@ class Reconciled:
         self._pending = []
 
     def _join(self, beat: Beat) -> None:
-        self._pending.append(Change(beat.begin, self._how_joins(beat), beat.member))
+        self._pending.append(MemberChange(beat.begin, self._how_joins(beat), beat.member))
         back = beat.instance is not None and beat.instance in self.history.instances.values()
         was_there = beat.member in self.history.ids
         self._waiting.append(
@@ -226,14 +226,14 @@ class Reconciled:
         made = None if self._now is None else self._now.rebalance
         if owned is not None and beat.asked > JOINING:
             self._has.setdefault(beat.member, owned)
-            self._changes.append(Change(beat.begin, Kind.HAS, beat.member, made, owned))
+            self._changes.append(MemberChange(beat.begin, Kind.HAS, beat.member, made, owned))
         if given is not None and self._is_early(beat.member, given):
-            change = Change(beat.end, Kind.GETS, beat.member, None, given)
+            change = MemberChange(beat.end, Kind.GETS, beat.member, None, given)
             self._early[beat.member] = _Part(self._has.get(beat.member), told=beat.end), change
             self._has[beat.member] = given
             return
         if given is not None:
-            self._changes.append(Change(beat.end, Kind.GETS, beat.member, made, given))
+            self._changes.append(MemberChange(beat.end, Kind.GETS, beat.member, made, given))
         if self._now is None or made is None:
             if given is not None:
                 self._has[beat.member] = given

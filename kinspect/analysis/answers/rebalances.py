@@ -25,7 +25,7 @@ from kinspect.analysis.answers.groupevents import (
     Synced,
     flat,
 )
-from kinspect.analysis.answers.standing import Assigned, Change, Kind, Rebalance, stand_still
+from kinspect.analysis.answers.standing import Assigned, Kind, MemberChange, Rebalance, stand_still
 
 MEMBER_JOINED, MEMBER_LEFT, TIMED_OUT = "member_joined", "member_left", "session_timeout"
 SUBSCRIPTION_CHANGED, REJOINED = "subscription_changed", "rejoined"
@@ -152,7 +152,7 @@ class Classic:
             self.history.departs(member, departure, self._of(member))
         self._rounds = self._make_rounds()
         self._add_refusals()
-        self._changes: list[Change] = []
+        self._changes: list[MemberChange] = []
         began = self._begins()
         for number, one in enumerate(self._rounds):
             self._add_dropped(one)
@@ -309,23 +309,23 @@ class Classic:
             before, sync = had.get(member), one.syncs.get(member)
             if since is None or (before is None and not self._held(member, since)):
                 if not made.cooperative:
-                    self._changes.append(Change(one.answered, Kind.LOST_UNSEEN, member, made))
-                self._changes.append(Change(one.answered, Kind.BEGAN_UNSEEN, member, made))
+                    self._changes.append(MemberChange(one.answered, Kind.LOST_UNSEEN, member, made))
+                self._changes.append(MemberChange(one.answered, Kind.BEGAN_UNSEEN, member, made))
             elif made.cooperative and before != frozenset():
                 made.stopped[member] = _partly(since, sync, made.revoked.get(member, frozenset()), before)
-                self._changes.append(Change(since, Kind.HAS, member, made, before))
+                self._changes.append(MemberChange(since, Kind.HAS, member, made, before))
             elif founds:
                 self._changes.append(
-                    Change(since, Kind.FOUNDS if since == first else Kind.JOINS, member, made)
+                    MemberChange(since, Kind.FOUNDS if since == first else Kind.JOINS, member, made)
                 )
             else:
-                self._changes.append(Change(since, Kind.STOPS, member, made))
+                self._changes.append(MemberChange(since, Kind.STOPS, member, made))
             if sync is None and self._lossy:
-                self._changes.append(Change(one.answered, Kind.GETS, member, made))
+                self._changes.append(MemberChange(one.answered, Kind.GETS, member, made))
             elif sync is not None and sync.error == NONE:
                 got = made.assigned.get(member)
                 kind = Kind.GOES_ON if got is None and sync.told else Kind.GETS
-                self._changes.append(Change(sync.end, kind, member, made, got))
+                self._changes.append(MemberChange(sync.end, kind, member, made, got))
 
     def _add_unseen(self, one: _Round, made: Rebalance, began: dict[str, int | None]) -> None:
         """What the leader gave to members whose own messages were not seen, and what they had before."""
@@ -336,10 +336,10 @@ class Classic:
         }
         before = one.previous.members if one.previous is not None else set()
         for member in sorted(before - began.keys()):
-            self._changes.append(Change(one.answered, Kind.LOST_UNSEEN, member, made))
+            self._changes.append(MemberChange(one.answered, Kind.LOST_UNSEEN, member, made))
         end = max((sync.end for sync in one.syncs.values() if sync.given), default=one.answered)
         for member, parts in sorted(given.items()):
-            self._changes.append(Change(end, Kind.GOT_UNSEEN, member, made, parts))
+            self._changes.append(MemberChange(end, Kind.GOT_UNSEEN, member, made, parts))
 
     def _held(self, member: str, time: int) -> bool:
         """True of a member that is seen to have had partitions, where nothing tells which."""
@@ -366,7 +366,9 @@ class Classic:
                 continue
             time = min(departure.time, gone.get(member, departure.time))
             after = bisect_left(answered, time)
-            self._changes.append(Change(time, Kind.GOES, member, made[after] if after < len(made) else None))
+            self._changes.append(
+                MemberChange(time, Kind.GOES, member, made[after] if after < len(made) else None)
+            )
 
     # ------------------------------------------------------------------ rebalances
 

@@ -53,7 +53,7 @@ class Kind(Enum):
 
 
 @dataclass(slots=True)
-class Change:
+class MemberChange:
     """Something that happens to a member. `parts`: what it has then, None if that is not known; `rebalance`: the one
     that it belongs to, as far as there is one."""
 
@@ -70,7 +70,7 @@ class _Since(NamedTuple):
     rebalance: Rebalance
 
 
-def stand_still(changes: Iterable[Change], place: Callable[[str], str]) -> dict[str, Assigned]:
+def stand_still(changes: Iterable[MemberChange], place: Callable[[str], str]) -> dict[str, Assigned]:
     """Tell rebalances how long members stood still and partitions had no owner; return what each place has at the end,
     or had when its member went, as far as that is known. `place`: what stays of a member when it is started anew."""
     books = _Books()
@@ -94,7 +94,7 @@ class _Books:
 
     # ------------------------------------------------------------------ what happens to a member
 
-    def found(self, change: Change, place: str) -> None:
+    def found(self, change: MemberChange, place: str) -> None:
         """Nobody missed what had no owner while the group had no member."""
         if change.rebalance is not None:
             self.founded = _Since(change.time, change.member, change.rebalance)
@@ -103,18 +103,18 @@ class _Books:
                 self.lost[part] = self.founded
         self.wait(change, place)
 
-    def wait(self, change: Change, place: str) -> None:
+    def wait(self, change: MemberChange, place: str) -> None:
         """It stands still from now on, if it does not already."""
         if place not in self.waits and change.rebalance is not None:
             self.waits[place] = _Since(change.time, change.member, change.rebalance)
             change.rebalance.stopped[change.member] = None
 
-    def stop(self, change: Change, place: str) -> None:
+    def stop(self, change: MemberChange, place: str) -> None:
         """It gives back all that it has, and waits."""
         self._lose(place, self.has.pop(place, frozenset()), change)
         self.wait(change, place)
 
-    def own(self, change: Change, place: str) -> None:
+    def own(self, change: MemberChange, place: str) -> None:
         """It says what it has: what gave it that was not seen if it waits."""
         parts = change.parts
         if parts and place in self.waits:
@@ -125,13 +125,13 @@ class _Books:
         if parts is not None:
             self._take(place, parts)
 
-    def begin_unseen(self, change: Change, place: str) -> None:
+    def begin_unseen(self, change: MemberChange, place: str) -> None:
         """It stands still, and nothing tells from when on."""
         if place not in self.waits and change.rebalance is not None:
             self.waits[place] = None
             change.rebalance.stopped.setdefault(change.member, None)
 
-    def get(self, change: Change, place: str) -> None:
+    def get(self, change: MemberChange, place: str) -> None:
         """It has these partitions from now on, and no others."""
         had, now = self.has.pop(place, frozenset()), change.parts
         waited = self.waits.get(place)
@@ -150,22 +150,22 @@ class _Books:
         elif had:
             self.wait(change, place)
 
-    def go_on(self, change: Change, place: str) -> None:
+    def go_on(self, change: MemberChange, place: str) -> None:
         """It has something to do, and stands still no more."""
         waited = self.waits.pop(place, None)
         if waited is not None:
             waited.rebalance.stopped[waited.member] = change.time - waited.time
 
-    def get_unseen(self, change: Change, place: str) -> None:
+    def get_unseen(self, change: MemberChange, place: str) -> None:
         """It was given these partitions at a time that was not seen."""
         self.waits.pop(place, None)
         self._take(place, change.parts or frozenset())
 
-    def lose_unseen(self, change: Change, place: str) -> None:
+    def lose_unseen(self, change: MemberChange, place: str) -> None:
         """It lost what it had at a time that was not seen."""
         self._lose(place, self.has.pop(place, frozenset()))
 
-    def go(self, change: Change, place: str) -> None:
+    def go(self, change: MemberChange, place: str) -> None:
         """It is no member any more."""
         if place in self.has:
             self.had[place] = self.has[place]
@@ -180,7 +180,7 @@ class _Books:
             self.lost.pop(part, None)
             self.owners.setdefault(part, set()).add(place)
 
-    def _lose(self, place: str, parts: Assigned, change: Change | None = None) -> None:
+    def _lose(self, place: str, parts: Assigned, change: MemberChange | None = None) -> None:
         """Take partitions from a member; nobody knows since when if there is no `change`."""
         for part in parts:
             owners = self.owners[part]
@@ -191,7 +191,7 @@ class _Books:
                     self.lost[part] = _Since(change.time, change.member, change.rebalance)
                     change.rebalance.unowned[part] = None
 
-    def _find_owner(self, part: tuple[str, int], change: Change, waited: _Since | None) -> None:
+    def _find_owner(self, part: tuple[str, int], change: MemberChange, waited: _Since | None) -> None:
         since, founded = self.lost.pop(part, None), self.founded
         if since is None and founded is not None and waited is not None:
             # What nobody had before is missed from the group's begin.
@@ -205,7 +205,7 @@ class _Books:
         since.rebalance.unowned[part] = max(change.time - since.time, since.rebalance.unowned.get(part) or 0)
 
 
-_DOES: dict[Kind, Callable[[_Books, Change, str], None]] = {
+_DOES: dict[Kind, Callable[[_Books, MemberChange, str], None]] = {
     Kind.FOUNDS: _Books.found,
     Kind.JOINS: _Books.wait,
     Kind.STOPS: _Books.stop,
