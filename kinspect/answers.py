@@ -13,7 +13,7 @@ from kinspect.kafka.exchange.lines import Line
 from kinspect.kafka.view.view import iso_time
 from kinspect.kafka.wire.names import LearnedNames
 from kinspect.output.answers import document
-from kinspect.output.answers.lacks import Counted as Taken
+from kinspect.output.answers.lacks import AnswerCounts as Taken
 from kinspect.sink import Sink
 
 LOST = ("gaps", "kernel_drops", "queue_drops", "late_packets", "caps_hit")

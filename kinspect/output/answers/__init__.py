@@ -12,7 +12,7 @@ import orjson
 
 from kinspect.jsontext import escape_json
 from kinspect.output import Style
-from kinspect.output.answers.lacks import Counted, lacks
+from kinspect.output.answers.lacks import AnswerCounts, lacks
 from kinspect.output.answers.typed import NAMED, NOTHING, Typed
 from kinspect.output.cells import cell
 
@@ -30,7 +30,7 @@ def document(
     summary: Object,
     span: tuple[str | None, str | None],
     rows: list[Object],
-    counted: Counted,
+    counted: AnswerCounts,
     filters: Sequence[str] = (),
     served: Container[str] = (),
     instead: str | None = None,

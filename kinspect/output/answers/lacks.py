@@ -12,7 +12,7 @@ from kinspect.tls.keylog import NONE_GIVEN
 Object = dict[str, Any]
 
 
-class Counted(NamedTuple):
+class AnswerCounts(NamedTuple):
     """What an answer counted: exchanges; copies of them, which it did not count; groups that had members before them;
     how often there was no room for more."""
 
@@ -23,7 +23,7 @@ class Counted(NamedTuple):
 
 
 def lacks(
-    summary: Object, counted: Counted, filters: Sequence[str] = (), ended: Iterable[str] = ()
+    summary: Object, counted: AnswerCounts, filters: Sequence[str] = (), ended: Iterable[str] = ()
 ) -> list[str]:
     """Lines on what is missing, the gravest first; none if nothing is. `summary`: the `summary` line's object;
     `filters`: options of the filter; `ended`: why not all was read."""
@@ -59,7 +59,7 @@ def _undecoded(summary: Object) -> Iterator[str]:
         yield "no Kafka was found: no connection carries data"
 
 
-def _under_way(summary: Object, counted: Counted) -> str:
+def _under_way(summary: Object, counted: AnswerCounts) -> str:
     """What had begun before what was counted."""
     begun = {
         "connection": summary["partial_connections"]["no_begin"],
