@@ -20,7 +20,7 @@ LOST = ("gaps", "kernel_drops", "queue_drops", "late_packets", "caps_hit")
 """Keys of the summary that tell of losses in the middle of a run."""
 
 
-class Counted(Sink):
+class AnswerCounter(Sink):
     """Counts the lines of a run. `answers`: accumulators by the names of their answers."""
 
     def __init__(self, answers: Mapping[str, Answer]) -> None:

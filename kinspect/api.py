@@ -96,9 +96,9 @@ def answer(
     """
     # Loaded when it is asked for.
     from kinspect.analysis.answer import open_answer
-    from kinspect.answers import Counted
+    from kinspect.answers import AnswerCounter
 
-    counted = Counted({name: open_answer(name, **options)})
+    counted = AnswerCounter({name: open_answer(name, **options)})
     run = _beginning(paths, more, filter, keylog, topic_names, decode_as, caps, counted.lines)()
     counted.serve(run.filter)
     try:

@@ -17,7 +17,7 @@ from console_blocks import ROOT
 from rich.console import Console
 from rich.text import Text
 
-from kinspect.answers import Counted
+from kinspect.answers import AnswerCounter
 from kinspect.capture import open_timeline
 from kinspect.model import NS_PER_SECOND, Block
 from kinspect.pipeline import Inspector
@@ -72,7 +72,7 @@ def replay(capture: str, paper: Paper, keys: str = "", first: str = "") -> None:
         counts = inspector.counts
         return Status(counts.packets, counts.bytes, connections=inspector.open_connections)
 
-    def answered(counted: Counted) -> dict[str, Any]:
+    def answered(counted: AnswerCounter) -> dict[str, Any]:
         span = blocks[0].times[0], inspector.end[0]
         return counted.objects(inspector.summary(), inspector.names, span)[0]
 

@@ -12,7 +12,7 @@ import click
 from kinspect.analysis.answer import Answer, Row, answer_class, open_answer
 from kinspect.analysis.answers.by import NAMES
 from kinspect.analysis.names import ANSWERS
-from kinspect.answers import Counted
+from kinspect.answers import AnswerCounter
 from kinspect.capture import Timeline, open_timeline
 from kinspect.cli.completed import files, one_of, releases, words
 from kinspect.cli.interrupt import Interrupt
@@ -153,7 +153,7 @@ def _run(
     fails: Callable[[Row], bool] | None,
     values: dict[str, Any],
 ) -> int:
-    counted = Counted({name: answer})
+    counted = AnswerCounter({name: answer})
     if values["quiet"] and values["progress"] is None:
         values["progress"] = False
     asked = run_options(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kinspect.analysis.answer import open_answer
-from kinspect.answers import Counted
+from kinspect.answers import AnswerCounter
 from kinspect.capture.save import Saving
 from kinspect.cli.answers import NOT_ASKED, answer_format, nothing_passed, typed_next
 from kinspect.cli.options import AUTO, LINES_ALONE, OTLP, make_style, usage
@@ -31,13 +31,13 @@ ANSWER_RULES = (
 )
 
 
-def open_answers(names: tuple[str, ...]) -> Counted | None:
+def open_answers(names: tuple[str, ...]) -> AnswerCounter | None:
     """The answers of these names, repeated or separated by commas; None if there are none. Raises click.UsageError."""
     asked = [name.strip() for value in names for name in value.split(",")]
-    return usage(lambda: Counted({name: open_answer(name) for name in asked})) if asked else None
+    return usage(lambda: AnswerCounter({name: open_answer(name) for name in asked})) if asked else None
 
 
-def answer_options(counted: Counted, values: dict[str, Any]) -> RunOptions:
+def answer_options(counted: AnswerCounter, values: dict[str, Any]) -> RunOptions:
     """The request to count."""
     asked = run_options({**values, "format_name": JSONL, "emit": sorted(counted.lines)})
     counted.serve(asked.filter)
@@ -50,7 +50,9 @@ def note_counted(run: ReadRun) -> None:
     run.tally.called = PASSED if run.filter.active else LOOKED_AT
 
 
-def print_answers(counted: Counted, run: ReadRun, values: dict[str, Any], saving: Saving | None) -> None:
+def print_answers(
+    counted: AnswerCounter, run: ReadRun, values: dict[str, Any], saving: Saving | None
+) -> None:
     """Print the answers of a run that is over. `saving`: where its packets are."""
     span = run.tally.first, run.tally.last
     names, options = run.inspector.names, run.filter.options

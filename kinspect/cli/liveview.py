@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kinspect.answers import Counted
+from kinspect.answers import AnswerCounter
 from kinspect.capture.live import Live
 from kinspect.cli.health import health
 from kinspect.cli.progress import PLAIN
@@ -72,10 +72,10 @@ def status_of(capture: Live, run: ReadRun) -> Callable[[], Status]:
     return status
 
 
-def answered_by(run: ReadRun) -> Callable[[Counted], dict[str, Any]]:
+def answered_by(run: ReadRun) -> Callable[[AnswerCounter], dict[str, Any]]:
     """A function that gives the view an answer's object as it is now."""
 
-    def answered(counted: Counted) -> dict[str, Any]:
+    def answered(counted: AnswerCounter) -> dict[str, Any]:
         # What waits is not lost.
         summary = {**run.summary(), "left_packets": 0}
         span = run.tally.first, run.tally.last

@@ -17,7 +17,7 @@ from pyspark.accumulators import AccumulatorParam
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.classic.dataframe import DataFrame as Classic
 
-from kinspect.answers import Counted
+from kinspect.answers import AnswerCounter
 from kinspect.errors import CaptureError, KinspectError, capture_error
 from kinspect.kafka.wire.names import UNRESOLVED_KEPT, LearnedNames
 from kinspect.model import FRAME_BITS, Caps, Counts, added
@@ -217,7 +217,7 @@ class Captures:
         names.add(*self._run.names)
         for name, state in parts.collect():
             wholes[name].merge(wholes[name].from_bytes(bytes(state)))
-        counted, passes = Counted(wholes), request.filter()
+        counted, passes = AnswerCounter(wholes), request.filter()
         counted.serve(passes)
         span = self._run.start, self._run.end[0]
         return counted.objects(summary, names, span, passes.options, ended=[*map(str, self.errors)])

@@ -9,7 +9,7 @@ import cbor2
 import pyarrow as pa
 
 from kinspect.analysis.answer import Answer, answer_class
-from kinspect.answers import Counted
+from kinspect.answers import AnswerCounter
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import Line
 from kinspect.model import added
@@ -39,7 +39,7 @@ class TaggedRows:
         passes.start = start
         self._schema = tagged_schema(request)
         self._answers = request.open_answers()
-        counted = Counted(self._answers)
+        counted = AnswerCounter(self._answers)
         counted.serve(passes)
         self._passes = passes
         self._counted = counted

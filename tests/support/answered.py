@@ -6,7 +6,7 @@ from typing import Any
 
 from kinspect.analysis.answer import open_answer
 from kinspect.analysis.names import ANSWERS
-from kinspect.answers import Counted
+from kinspect.answers import AnswerCounter
 from kinspect.capture.pythoninput import open_input
 from kinspect.filters.filter import filter_from
 from kinspect.kafka.exchange.exchange import Exchange
@@ -21,7 +21,7 @@ def objects(
     taken: list[Packet], keylog: bytes, limit: int | None = None, **options: str
 ) -> tuple[Objects, list[Exchange]]:
     """All answers to packets, and the exchanges."""
-    counted = Counted({name: open_answer(name) for name in ANSWERS})
+    counted = AnswerCounter({name: open_answer(name) for name in ANSWERS})
     chosen = filter_from(options)
     counted.serve(chosen)
     inspector = Inspector(emit=frozenset(counted.lines), files=["capture"])

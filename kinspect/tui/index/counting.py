@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from kinspect.analysis.answer import Answer, open_answer
-from kinspect.answers import Counted
+from kinspect.answers import AnswerCounter
 from kinspect.capture import open_timeline
 from kinspect.errors import KinspectError
 from kinspect.kafka.exchange.exchange import Exchange
@@ -104,7 +104,7 @@ def _over_captures(inputs: Inputs, question: Question, answer: Answer, tell: Tel
     if not listed.is_done:
         raise KinspectError("the captures are not what was indexed: did they change meanwhile?")
     span = run.filter.start, run.inspector.end[0]
-    (found,) = Counted({question.name: answer}).objects(
+    (found,) = AnswerCounter({question.name: answer}).objects(
         run.summary(), run.inspector.names, span, question.options
     )
     return found
@@ -132,7 +132,7 @@ def _over_spool(
     span = store.start, None if end == NONE else end
     # Until the end nobody tells how many packets there were.
     summary = store.summary or {**inputs.inspector().summary(), "packets": None, "exchanges": question.rows}
-    (found,) = Counted({question.name: answer}).objects(summary, store.names, span, question.options)
+    (found,) = AnswerCounter({question.name: answer}).objects(summary, store.names, span, question.options)
     return Reply(found, lost)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from rich.text import Text
 
 from kinspect.analysis.answer import open_answer
-from kinspect.answers import Counted
+from kinspect.answers import AnswerCounter
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import Line
 from kinspect.model import NS_PER_SECOND
@@ -43,7 +43,7 @@ class LivePage:
     """An answer and the lines of its last look. `now`: when it is opened; `clock`: the time of day then."""
 
     def __init__(self, name: str, now: int, clock: str, style: Style) -> None:
-        self.counted = Counted({name: open_answer(name)})
+        self.counted = AnswerCounter({name: open_answer(name)})
         self.due = now
         """When to look at the rows again."""
         self.looked = False

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from kinspect.analysis.rate import Rate
 from kinspect.analysis.recent import RecentTraffic
 from kinspect.analysis.traffic import TrafficResult
-from kinspect.answers import Counted
+from kinspect.answers import AnswerCounter
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import Line
 from kinspect.kafka.view.view import View
@@ -39,7 +39,7 @@ ROW_AT_ONCE = 64 * 1024
 RANKED = 20
 QUIT, HOLD, WHOLE, OVERVIEW, HELP = "q", " ", "w", "0", "?"
 
-Answered = Callable[[Counted], dict[str, Any]]
+Answered = Callable[[AnswerCounter], dict[str, Any]]
 """Gives the object of an answer's rows as they are now."""
 
 
