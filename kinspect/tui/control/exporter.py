@@ -20,7 +20,7 @@ COPIED_BYTES = 1_000_000
 """Largest size of a copy: terminals have no room for more."""
 
 
-class Exporter:
+class ExchangeExporter:
     """Copies and writes exchanges. `screen` runs the threads; `say(text, wrong=...)` tells how it went."""
 
     def __init__(self, screen: Screen[Any], store: Store, view: View, say: Callable[..., None]) -> None:

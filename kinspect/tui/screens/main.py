@@ -18,7 +18,7 @@ from kinspect.errors import KinspectError
 from kinspect.kafka.view.view import View
 from kinspect.output import Style
 from kinspect.output.escape import escape
-from kinspect.tui.control.exporter import Exporter
+from kinspect.tui.control.exporter import ExchangeExporter
 from kinspect.tui.control.loader import AT_ONCE, READING, REST_SECONDS, Loader
 from kinspect.tui.control.pages import COUNTING, Answers, Pages
 from kinspect.tui.control.search import Search
@@ -160,7 +160,7 @@ class Main(Screen[None]):
         self._updates = Updates(self.exchanges, self._list_shown)
         self._loader = Loader(self.exchanges, self.details, view)
         self._search = Search(self.details, self.say)
-        self._exporter = Exporter(self, store, view, self.say)
+        self._exporter = ExchangeExporter(self, store, view, self.say)
 
     def compose(self) -> ComposeResult:
         yield self.filter_bar
