@@ -50,7 +50,7 @@ _EXPORTERS = {
 _HASHES = 1 << 64
 
 
-class Exporter(Protocol):
+class SdkExporter(Protocol):
     """An exporter of the SDK. The result's name is SUCCESS, or it failed."""
 
     def export(self, batch: Any, /) -> Any: ...
@@ -146,7 +146,7 @@ class Sender:
         exporter, path = _EXPORTERS[signal]
         self._session = _Session(url)
         endpoint = f"{url.rstrip('/')}/{path}"
-        self.exporter: Exporter = exporter(endpoint=endpoint, timeout=SEND_SECONDS, session=self._session)
+        self.exporter: SdkExporter = exporter(endpoint=endpoint, timeout=SEND_SECONDS, session=self._session)
         self._reasons = reasons
         self._ending = ending
         self._given_up = False
