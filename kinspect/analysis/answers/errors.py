@@ -25,8 +25,8 @@ from kinspect.analysis.answers.expected import (
     EARLIER,
     EXPECTED,
     Edge,
+    ErrorFlow,
     Expectation,
-    Flow,
     Successes,
     flow_of,
     hangs_on_role,
@@ -64,7 +64,7 @@ CLOSED_ADVICE = (
     "Find who closed or went silent: the broker's log may say why; compare request.timeout.ms of the client."
 )
 
-FLOW = len(Flow._fields)
+FLOW = len(ErrorFlow._fields)
 
 _PATH_STEP = re.compile(r"(\w+)(?:\[(\d+)\])?")
 
@@ -245,10 +245,10 @@ class Errors(Answer):
             not (context.lossy or context.chosen),
         )
         faults = [
-            (api, Flow(*values[:FLOW]), named(self._by, values[FLOW:], context), fault)
+            (api, ErrorFlow(*values[:FLOW]), named(self._by, values[FLOW:], context), fault)
             for (api, *values), fault in self._faults.items()
         ]
-        flows: dict[Flow, Bursts] = {}
+        flows: dict[ErrorFlow, Bursts] = {}
         for _, flow, _, fault in faults:
             flows.setdefault(flow, Bursts()).merge(fault.bursts)
         rows: dict[tuple[Any, ...], tuple[_Fault, Counter[str | bool | None]]] = {}

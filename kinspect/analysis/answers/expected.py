@@ -260,7 +260,7 @@ def _waits_for_records(exchange: Exchange) -> bool:
 # ---------------------------------------------------------------------- what passes
 
 
-class Flow(NamedTuple):
+class ErrorFlow(NamedTuple):
     """What passes together: an error code of a client at a broker. `cluster`: the client is one of the cluster;
     `follower`: it replicates; `topic`: the code is of that topic, as Metadata names it."""
 
@@ -283,11 +283,11 @@ def hangs_on_role(exchange: Exchange, code: int) -> bool:
     return exchange.role is None and _passing(exchange.api_key, code, True) is not None
 
 
-def flow_of(exchange: Exchange, code: int | None, topic: str | None = None) -> Flow:
+def flow_of(exchange: Exchange, code: int | None, topic: str | None = None) -> ErrorFlow:
     """The flow of an error code."""
     ends, role = exchange.connection, exchange.role
     client, broker = (exchange.client_id, ends.client_ip), (ends.broker_ip, ends.broker_port)
-    return Flow(exchange.api_key, code, client, broker, role in CLUSTER, role == FOLLOWER, topic)
+    return ErrorFlow(exchange.api_key, code, client, broker, role in CLUSTER, role == FOLLOWER, topic)
 
 
 def may_appear(api_key: int | None, code: int) -> bool:
@@ -327,7 +327,7 @@ class Successes(NamedTuple):
     end: Edge
     whole: bool
 
-    def passed(self, flow: Flow, burst: Burst) -> str | bool | None:
+    def passed(self, flow: ErrorFlow, burst: Burst) -> str | bool | None:
         """The reason why a burst of errors is expected; False if it is not; None if nothing tells."""
         kind = _passing(flow.api_key, flow.code, flow.cluster)
         assert kind is not None
@@ -351,7 +351,7 @@ class Successes(NamedTuple):
             return SETTLED if quiet >= GIVEN_UP_NS and not cut_by else None
         return False if quiet >= LONGEST_NS else None
 
-    def _went_on(self, flow: Flow) -> Iterable[Bursts]:
+    def _went_on(self, flow: ErrorFlow) -> Iterable[Bursts]:
         if flow.topic is not None:
             keys: Iterable[int | None] = ()
             yield self.topics.get(flow.topic, _NEVER)
