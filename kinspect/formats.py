@@ -32,7 +32,7 @@ class Refused(NamedTuple):
     unless: str | tuple[str, ...] = ()
 
 
-class Format(NamedTuple):
+class OutputFormat(NamedTuple):
     """An output format.
 
     `module` has the function `open_sink`, which makes its `Sink` of an `Opening`; None: nothing is written. `writes`:
@@ -58,22 +58,24 @@ class Format(NamedTuple):
 
 FORMATS = {
     # Rows stand below their day.
-    TABLE: Format("kinspect.output.table", PEOPLE, jobs=False),
+    TABLE: OutputFormat("kinspect.output.table", PEOPLE, jobs=False),
     # Trees have numbers.
-    DETAIL: Format("kinspect.output.detail", PEOPLE, "every field, as a tree", jobs=False, sorted_jobs=False),
-    JSONL: Format(
+    DETAIL: OutputFormat(
+        "kinspect.output.detail", PEOPLE, "every field, as a tree", jobs=False, sorted_jobs=False
+    ),
+    JSONL: OutputFormat(
         "kinspect.output.jsonl",
         LINES,
         has=frozenset({"emit", "fields", "body", "no_nulls", "max_line", "no_users"}),
     ),
-    ECS: Format(
+    ECS: OutputFormat(
         "kinspect.output.ecs",
         LINES,
         "keys of the Elastic Common Schema",
         has=frozenset({"emit", "body", "max_line", "no_users"}),
         bodies=TEXTS,
     ),
-    "request-log": Format(
+    "request-log": OutputFormat(
         "kinspect.output.requestlog",
         LINES,
         "as brokers log requests",
@@ -81,14 +83,14 @@ FORMATS = {
         bodies="as brokers log them",
         lacks="a request log has completed requests alone",
     ),
-    "csv": Format(
+    "csv": OutputFormat(
         "kinspect.output.csvlines",
         LINES,
         "a row an exchange, lists joined by semicolons",
         has=frozenset({"fields", "no_users"}),
     ),
-    NONE: Format(None, BYTES, "the closing summary alone, which then tells no problems"),
-    "parquet": Format(
+    NONE: OutputFormat(None, BYTES, "the closing summary alone, which then tells no problems"),
+    "parquet": OutputFormat(
         "kinspect.tables.files",
         FOLDER,
         sorted_jobs=False,

@@ -11,7 +11,7 @@ from kinspect.cli.options import usage
 from kinspect.cli.outfile import OpenMode, Output, check_overwrite, open_output
 from kinspect.cli.rules import Rule
 from kinspect.cli.types import MODE
-from kinspect.formats import BYTES, LINES, Format, those_that_write
+from kinspect.formats import BYTES, LINES, OutputFormat, those_that_write
 
 OUTPUT_OPTIONS = (
     click.option(
@@ -55,7 +55,7 @@ def check_kept(values: dict[str, Any], path: str | None, format_name: str, input
         usage(lambda: check_overwrite(path, values["force"] or values.get("append", False), inputs, appends))
 
 
-def open_output_stream(values: dict[str, Any], path: str | None, written: Format | None) -> Output:
+def open_output_stream(values: dict[str, Any], path: str | None, written: OutputFormat | None) -> Output:
     """The stream to write to, where the options say; raises click.UsageError if it cannot be opened. `written`: the
     format of what is written there."""
     stream = _opened(values, path)

@@ -35,7 +35,7 @@ from kinspect.cli.progress import Progress
 from kinspect.cli.rules import Facts, OptionValues
 from kinspect.extras import need
 from kinspect.filters.filter import Filter
-from kinspect.formats import FOLDER, FORMATS, Format, open_sink
+from kinspect.formats import FOLDER, FORMATS, OutputFormat, open_sink
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import Line
 from kinspect.kafka.view.view import View
@@ -73,7 +73,7 @@ class RunOptions(NamedTuple):
     otlp: Otlp | None = None
 
     @property
-    def format(self) -> Format | None:
+    def format(self) -> OutputFormat | None:
         """The format; None for one that a command alone has."""
         return FORMATS.get(self.format_name)
 
