@@ -15,7 +15,7 @@ from kinspect.errors import CaptureError
 from kinspect.model import Block
 
 
-class Format(NamedTuple):
+class CaptureFormat(NamedTuple):
     """A row of the table. `matches`: true if a file with this beginning is of the format."""
 
     name: str
@@ -34,16 +34,16 @@ def magic(*numbers: bytes) -> Callable[[Begin], bool]:
 
 
 FORMATS: Final = (
-    Format("pcap", magic(*pcap.VARIANTS), pcap.read_pcap, pcap.prefix),
-    Format("pcapng", magic(pcapng.MAGIC), pcapng.read_pcapng, pcapng.prefix),
-    Format("snoop", magic(snoop.MAGIC), snoop.read_snoop, snoop.prefix),
-    Format("ERF", erf.is_erf, erf.read_erf, erf.prefix),
+    CaptureFormat("pcap", magic(*pcap.VARIANTS), pcap.read_pcap, pcap.prefix),
+    CaptureFormat("pcapng", magic(pcapng.MAGIC), pcapng.read_pcapng, pcapng.prefix),
+    CaptureFormat("snoop", magic(snoop.MAGIC), snoop.read_snoop, snoop.prefix),
+    CaptureFormat("ERF", erf.is_erf, erf.read_erf, erf.prefix),
 )
 
 _MAGIC_SIZE: Final = 4
 
 
-def recognise(begin: Begin) -> Format | None:
+def recognise(begin: Begin) -> CaptureFormat | None:
     """Format of an uncompressed file; None if no row of the table matches.
 
     Raises what its source raises.
