@@ -29,7 +29,7 @@ ATTRIBUTES = f"""
 AttributeSet = tuple[tuple[str, Value], ...]
 
 
-class Histogram(NamedTuple):
+class DurationBuckets(NamedTuple):
     """Durations: their number by bucket, and the sum of them in seconds, alone in a list."""
 
     counts: list[int]
@@ -44,7 +44,7 @@ class Operations:
     """Accumulator of the three metrics, by sets of attributes."""
 
     def __init__(self) -> None:
-        self.durations: dict[AttributeSet, Histogram] = {}
+        self.durations: dict[AttributeSet, DurationBuckets] = {}
         self.messages: dict[str, dict[AttributeSet, int]] = {SENT: {}, CONSUMED: {}}
 
     def add(self, line: Line, attributes: dict[str, Value]) -> None:
@@ -56,7 +56,7 @@ class Operations:
             series = self.durations
             key = own if own in series or len(series) < SETS else OVERFLOW
             if key not in series:
-                series[key] = Histogram([0] * (len(BOUNDS) + 1), [0.0])
+                series[key] = DurationBuckets([0] * (len(BOUNDS) + 1), [0.0])
             series[key].add(max(line["latency_ms"], 0.0) / 1000)
         if line["record_count"]:
             counts = self.messages[SENT if OPERATIONS[line["api"]].type == SEND else CONSUMED]
