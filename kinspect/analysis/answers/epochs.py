@@ -31,7 +31,7 @@ from kinspect.analysis.answers.rebalances import (
     SUBSCRIPTION_CHANGED,
     TIMED_OUT,
     Departure,
-    History,
+    GroupHistory,
     Known,
     Trigger,
 )
@@ -89,7 +89,7 @@ class Reconciled:
         self._there: set[str] = set()
         self._waiting: list[Trigger] = []
         self._epochs: list[_Epoch] = []
-        self.history = History()
+        self.history = GroupHistory()
         for beat in beats:
             if not beat.member:
                 continue

@@ -19,7 +19,7 @@ from kinspect.analysis.answers.lags import (
     over_time,
     spans_by_name,
 )
-from kinspect.analysis.answers.rebalances import Classic, Departure, History, Known
+from kinspect.analysis.answers.rebalances import Classic, Departure, GroupHistory, Known
 from kinspect.analysis.answers.standing import Assigned, Rebalance
 from kinspect.analysis.record import EARLIEST, GREATEST, LATEST, LEAST, Record
 from kinspect.kafka.view.view import iso_time, milliseconds
@@ -170,7 +170,7 @@ def _known(member: Member) -> Known:
     return Known(member.first, member.alive, patience, member.held, member.calm)
 
 
-def _members(members: dict[str, Member], histories: Iterable[History], kind: str | None) -> list[Row]:
+def _members(members: dict[str, Member], histories: Iterable[GroupHistory], kind: str | None) -> list[Row]:
     """All members, in the order in which they came."""
     named = task if kind == STREAMS else partition
     joined: dict[str, int] = {}

@@ -83,7 +83,7 @@ class Trigger(NamedTuple):
 
 
 @dataclass(slots=True)
-class History:
+class GroupHistory:
     """What happened in a group. `joined`: when members came, as far as they were seen to come; `ids`: all members;
     `has`: what each has at the end, by its instance id if there is one."""
 
@@ -145,7 +145,7 @@ class Classic:
         self._told = _by_member((one.member, one.end) for one in told if one.error in _REJOIN)
         # Heartbeats that tell of a rebalance, with their members.
         self._stirred = sorted((one.end, one.member) for one in refused if _is_sign(one))
-        self.history = History()
+        self.history = GroupHistory()
         replaced = self._learn_members()
         self._add_leaves()
         for member, departure in replaced:
