@@ -102,7 +102,7 @@ class Transaction:
         self.records = self.bytes = None
 
 
-class History:
+class TransactionHistory:
     """The transactions of one transactional id; events are added in the order of their times."""
 
     def __init__(self) -> None:
@@ -318,12 +318,12 @@ class History:
 
 
 _ADD: dict[int, Any] = {
-    PART: History._part,
-    END: History._asked_end,
-    INIT: History._init,
-    MARKER: History._marker,
-    STATE: History._state,
-    HOLE: History._hole,
+    PART: TransactionHistory._part,
+    END: TransactionHistory._asked_end,
+    INIT: TransactionHistory._init,
+    MARKER: TransactionHistory._marker,
+    STATE: TransactionHistory._state,
+    HOLE: TransactionHistory._hole,
 }
 
 
@@ -339,7 +339,7 @@ def _known(event: Event) -> int:
 def history(events: Iterable[Event], chosen: bool = False) -> list[Transaction]:
     """The transactions in the order of their first events. `events`: in any order; `chosen`: there may have been others
     between any two of them."""
-    found = History()
+    found = TransactionHistory()
     for event in sorted(events):
         if chosen:
             found.add(event._replace(kind=HOLE))
