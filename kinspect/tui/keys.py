@@ -7,7 +7,7 @@ from typing import NamedTuple
 from kinspect.analysis.names import ANSWERS
 
 
-class Key(NamedTuple):
+class KeyBinding(NamedTuple):
     """A key as it is written, its effect, and the action that it calls (empty: the widgets' own)."""
 
     key: str
@@ -31,48 +31,48 @@ ON_PAGES = {
 }
 
 LIST = (
-    Key("↑ ↓ PgUp PgDn Home End", "move; the wheel scrolls"),
-    Key("Enter", "its fields and bytes; so does a second click"),
-    Key("Space", "mark it, for c, w and p"),
-    Key("← →", "sideways, where the list is too wide"),
-    Key("t", "by the time shown; again: the last first", "order('time')"),
-    Key("l", "by latency, the slowest first; again: the fastest", "order('latency')"),
-    Key("L", "the same, waits that were asked for (dim) last", "order('slow')"),
-    Key("y", "by why it took so long, the unusual first", "order('wait')"),
-    Key("b", "by bytes, the largest first; again: the smallest", "order('size')"),
-    Key("o", "in the order of completion, as at first", "order('completion')"),
-    Key("f", "follow its connection; again: all connections", "follow"),
-    Key("g", "follow its group; again: all", "group"),
-    Key("e", "errors and problems only; again: all", "errors"),
-    Key("n", "hide expected waits and errors; again: show them", "quiet"),
-    Key("/", "filter", "filter"),
+    KeyBinding("↑ ↓ PgUp PgDn Home End", "move; the wheel scrolls"),
+    KeyBinding("Enter", "its fields and bytes; so does a second click"),
+    KeyBinding("Space", "mark it, for c, w and p"),
+    KeyBinding("← →", "sideways, where the list is too wide"),
+    KeyBinding("t", "by the time shown; again: the last first", "order('time')"),
+    KeyBinding("l", "by latency, the slowest first; again: the fastest", "order('latency')"),
+    KeyBinding("L", "the same, waits that were asked for (dim) last", "order('slow')"),
+    KeyBinding("y", "by why it took so long, the unusual first", "order('wait')"),
+    KeyBinding("b", "by bytes, the largest first; again: the smallest", "order('size')"),
+    KeyBinding("o", "in the order of completion, as at first", "order('completion')"),
+    KeyBinding("f", "follow its connection; again: all connections", "follow"),
+    KeyBinding("g", "follow its group; again: all", "group"),
+    KeyBinding("e", "errors and problems only; again: all", "errors"),
+    KeyBinding("n", "hide expected waits and errors; again: show them", "quiet"),
+    KeyBinding("/", "filter", "filter"),
 )
 DETAILS = (
-    Key("↑ ↓ ← →", "move; in the fields, ← and → fold and unfold"),
-    Key("Tab", "list, fields, bytes, and round again"),
-    Key("r", "from the request to the response, and back", "swap"),
-    Key("[ ]", "the exchange before, the next one", ""),
-    Key("Ctrl-F", "find a text in the fields, by name or value", "find"),
-    Key(". ,", "the next match, the one before"),
-    Key("z", "fields and bytes alone; again: with the list", "zoom"),
-    Key("Esc", "back to the list; there: close the errors of inputs"),
+    KeyBinding("↑ ↓ ← →", "move; in the fields, ← and → fold and unfold"),
+    KeyBinding("Tab", "list, fields, bytes, and round again"),
+    KeyBinding("r", "from the request to the response, and back", "swap"),
+    KeyBinding("[ ]", "the exchange before, the next one", ""),
+    KeyBinding("Ctrl-F", "find a text in the fields, by name or value", "find"),
+    KeyBinding(". ,", "the next match, the one before"),
+    KeyBinding("z", "fields and bytes alone; again: with the list", "zoom"),
+    KeyBinding("Esc", "back to the list; there: close the errors of inputs"),
 )
 PAGES = (
-    *(Key(PAGE_KEYS[name], f"{name}: {told}", f"page('{name}')") for name, told in ON_PAGES.items()),
-    Key("Enter", "list the row's exchanges; Esc: back to the page"),
-    Key("← →", "fold and unfold the lines below a row"),
-    Key("> <", "sideways: columns that have no room"),
-    Key("0", "back to the list; so does Esc", "list"),
+    *(KeyBinding(PAGE_KEYS[name], f"{name}: {told}", f"page('{name}')") for name, told in ON_PAGES.items()),
+    KeyBinding("Enter", "list the row's exchanges; Esc: back to the page"),
+    KeyBinding("← →", "fold and unfold the lines below a row"),
+    KeyBinding("> <", "sideways: columns that have no room"),
+    KeyBinding("0", "back to the list; so does Esc", "list"),
 )
 OTHERS = (
-    Key("c", "copy as JSON (the terminal's clipboard, OSC 52)", "copy"),
-    Key("w", "write as JSON lines to a file", "write"),
-    Key("p", "save the packets as pcapng", "packets"),
-    Key("x", "its filter for tshark and Wireshark", "tshark"),
-    Key("s", "stop reading the captures; what was read stays", "app.stop"),
-    Key("?", "this page", "help"),
-    Key("q", "quit; from a page as this one: back", "app.quit"),
-    Key("Ctrl-C", "quit; where text is selected: copy it"),
+    KeyBinding("c", "copy as JSON (the terminal's clipboard, OSC 52)", "copy"),
+    KeyBinding("w", "write as JSON lines to a file", "write"),
+    KeyBinding("p", "save the packets as pcapng", "packets"),
+    KeyBinding("x", "its filter for tshark and Wireshark", "tshark"),
+    KeyBinding("s", "stop reading the captures; what was read stays", "app.stop"),
+    KeyBinding("?", "this page", "help"),
+    KeyBinding("q", "quit; from a page as this one: back", "app.quit"),
+    KeyBinding("Ctrl-C", "quit; where text is selected: copy it"),
 )
 OF_LIST, OF_DETAILS = "In the list", "In the fields and the bytes"
 OF_PAGES = "Pages of answers, over the listed exchanges"
@@ -84,14 +84,14 @@ SECTIONS = {
 }
 
 ON_LIVE = (
-    Key("1 … 9 u", "an answer's page, counted from when it is opened"),
-    Key("0", "the overview"),
-    Key("w", "the overview of the last minute, or since the start"),
-    Key("↑ ↓ PgUp PgDn Home End", "scroll a page"),
-    Key("→ ←", "sideways: a page's columns that have no room"),
-    Key("Space", "hold the view still; pages count on"),
-    Key("?", "these keys; any key: back"),
-    Key("q Ctrl-C", "end, with the summary"),
+    KeyBinding("1 … 9 u", "an answer's page, counted from when it is opened"),
+    KeyBinding("0", "the overview"),
+    KeyBinding("w", "the overview of the last minute, or since the start"),
+    KeyBinding("↑ ↓ PgUp PgDn Home End", "scroll a page"),
+    KeyBinding("→ ←", "sideways: a page's columns that have no room"),
+    KeyBinding("Space", "hold the view still; pages count on"),
+    KeyBinding("?", "these keys; any key: back"),
+    KeyBinding("q Ctrl-C", "end, with the summary"),
 )
 """The keys of the live view."""
 
