@@ -27,7 +27,7 @@ Place = tuple[Topic, Partition]
 """A topic with one of its partitions, or with none."""
 
 
-class Key(NamedTuple):
+class RowKey(NamedTuple):
     """`keys`: those of a row; `values`: an exchange's, each a tuple of as many where there are several keys."""
 
     keys: tuple[str, ...]
@@ -83,21 +83,21 @@ def partition_of(name: str, nameless: Container[str]) -> Partition:
 
 
 BY = {
-    "api": Key(("api",), lambda exchange: [exchange.api]),
-    "client": Key(
+    "api": RowKey(("api",), lambda exchange: [exchange.api]),
+    "client": RowKey(
         ("client_id", "client_ip"), lambda exchange: [(exchange.client_id, exchange.connection.client_ip)]
     ),
-    "principal": Key(("principal",), lambda exchange: [exchange.principal]),
-    "transactional_id": Key(
+    "principal": RowKey(("principal",), lambda exchange: [exchange.principal]),
+    "transactional_id": RowKey(
         ("transactional_id",), lambda exchange: exchange.summary.transactional_ids or [None]
     ),
-    "broker": Key(
+    "broker": RowKey(
         ("broker",),
         lambda exchange: [_broker(exchange.connection)],
     ),
-    TOPIC: Key((TOPIC,), _topics),
-    PARTITION: Key((PARTITION,), _partitions),
-    "minute": Key(("minute",), lambda exchange: [_minute(exchange)]),
+    TOPIC: RowKey((TOPIC,), _topics),
+    PARTITION: RowKey((PARTITION,), _partitions),
+    "minute": RowKey(("minute",), lambda exchange: [_minute(exchange)]),
 }
 """Names of `--by`."""
 NAMES = {"latency": tuple(BY), "errors": tuple(name for name in BY if name != "api")}
