@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kinspect.output.answers.layout import ERROR, NOTE, Clock, Layout, counted, known
+from kinspect.output.answers.layout import ERROR, NOTE, AnswerLayout, Clock, counted, known
 from kinspect.output.columns import Column
 
 
@@ -25,7 +25,7 @@ def _next(file: str, rows: list[dict[str, Any]]) -> str:
     return f"kinspect read {file} --api 'Sasl*'" + " --errors-only" * bool(refused)
 
 
-LAYOUT = Layout(
+LAYOUT = AnswerLayout(
     (
         Column("FAILED", lambda row: _none_if_zero(row["failed"]), True, style=lambda _: ERROR),
         Column(

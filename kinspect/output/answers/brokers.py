@@ -7,7 +7,7 @@ from collections.abc import Callable
 from shlex import quote
 from typing import Any
 
-from kinspect.output.answers.layout import ERROR, UNKNOWN, Clock, Layout, known, listed
+from kinspect.output.answers.layout import ERROR, UNKNOWN, AnswerLayout, Clock, known, listed
 from kinspect.output.columns import Column, Row
 
 WORDS = {
@@ -111,7 +111,7 @@ def _more(file: str, rows: list[Row]) -> str:
     return f"kinspect read {file} --broker-host {quote(host.strip('[]'))} --port {quote(port)}{errors}"
 
 
-LAYOUT = Layout(
+LAYOUT = AnswerLayout(
     (
         Column("NODE", lambda row: known(row["node_id"]), True),
         Column("ADDRESS", _addresses),

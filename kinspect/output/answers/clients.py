@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shlex import quote
 
-from kinspect.output.answers.layout import ERROR, Layout, known, listed
+from kinspect.output.answers.layout import ERROR, AnswerLayout, known, listed
 from kinspect.output.columns import Column, Row
 
 
@@ -53,7 +53,7 @@ def _more(file: str, rows: list[Row]) -> str:
     return reading(file, first["client_id"], first["storms"][0]["api"] if first["storms"] else None)
 
 
-LAYOUT = Layout(
+LAYOUT = AnswerLayout(
     (
         Column("CLIENT ID", lambda row: known(row["client_id"])),
         Column("ADDRESS", lambda row: row["client_ip"], rank=3),

@@ -11,7 +11,7 @@ from kinspect.output.answers.layout import (
     MINUTE,
     TIME_OF_DAY,
     UNKNOWN,
-    Layout,
+    AnswerLayout,
     counted,
     known,
     listed,
@@ -88,7 +88,7 @@ def _more(file: str, rows: list[Row]) -> str:
     return f"kinspect read {file} --errors-only" + (f" --api {api}" if api else "")
 
 
-LAYOUT = Layout(
+LAYOUT = AnswerLayout(
     (
         Column("MINUTE", where("minute"), least=16, time=MINUTE),
         Column("ERROR", lambda row: row["error"], style=_style, least=NAMES),

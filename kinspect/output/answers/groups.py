@@ -9,7 +9,16 @@ from shlex import quote
 from typing import Any
 
 from kinspect.output.answers import typed
-from kinspect.output.answers.layout import ERROR, TIME_OF_DAY, Clock, Layout, known, lasting, listed, longest
+from kinspect.output.answers.layout import (
+    ERROR,
+    TIME_OF_DAY,
+    AnswerLayout,
+    Clock,
+    known,
+    lasting,
+    listed,
+    longest,
+)
 from kinspect.output.columns import Column, Row
 from kinspect.output.filterhint import ON_TIME
 
@@ -198,7 +207,7 @@ def _topic_and_number(name: str) -> tuple[str, int]:
     return name.removesuffix(number), int(number)
 
 
-LAYOUT = Layout(
+LAYOUT = AnswerLayout(
     (
         Column("GROUP", lambda row: row["group"]),
         Column("KIND", _of_groups(lambda row: known(row["kind"])), rank=3),

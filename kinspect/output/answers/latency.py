@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kinspect.output.answers.layout import MINUTE, TIME_OF_DAY, Layout, known, listed, where
+from kinspect.output.answers.layout import MINUTE, TIME_OF_DAY, AnswerLayout, known, listed, where
 from kinspect.output.columns import Column, Row
 
 WORDS, WAITS = 14, 22
@@ -44,7 +44,7 @@ def _more(file: str, rows: list[Row]) -> str:
     return f"kinspect latency {file} --slow {int(worst)}ms" if worst >= 1 else f"kinspect read {file}"
 
 
-LAYOUT = Layout(
+LAYOUT = AnswerLayout(
     (
         Column("MINUTE", where("minute"), least=16, time=MINUTE),
         Column("TIME", where("timestamp"), rank=3, time=TIME_OF_DAY),

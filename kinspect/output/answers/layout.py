@@ -29,7 +29,7 @@ Clock = Callable[[str | None], str]
 """Gives the time of day of a row's time."""
 
 
-class Layout(NamedTuple):
+class AnswerLayout(NamedTuple):
     """The look of an answer. `nothing`: the text where there are no rows; `more`: the command to type next, from a
     file's name and the rows in the order in which they are shown; `unread`: the text in place of `nothing` where
     something was cut or lost; `details`: lines below a row, for what one line has no room for; `notes`: lines below the
@@ -73,9 +73,9 @@ class Layout(NamedTuple):
         return text + (" in what passes the filter" if capture["filters"] else "")
 
 
-def layout_of(answer: str) -> Layout:
+def layout_of(answer: str) -> AnswerLayout:
     """The look of an answer."""
-    layout: Layout = import_module(f"kinspect.output.answers.{answer}").LAYOUT
+    layout: AnswerLayout = import_module(f"kinspect.output.answers.{answer}").LAYOUT
     return layout
 
 
@@ -179,7 +179,7 @@ def _lacking(capture: dict[str, Any]) -> str:
 class Cells:
     """The cells of rows, escaped, in those columns that have any text."""
 
-    def __init__(self, layout: Layout, rows: list[Row], style: Style) -> None:
+    def __init__(self, layout: AnswerLayout, rows: list[Row], style: Style) -> None:
         self.layout = layout
         self.rows = rows
         self._style = style

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kinspect.output.answers.layout import ERROR, NOTE, Layout, known
+from kinspect.output.answers.layout import ERROR, NOTE, AnswerLayout, known
 from kinspect.output.columns import Column
 
 _WORDS = {
@@ -35,7 +35,7 @@ def _next(file: str, rows: list[dict[str, Any]]) -> str:
     return " ".join(["kinspect", name, file, *options])
 
 
-LAYOUT = Layout(
+LAYOUT = AnswerLayout(
     (
         Column("FINDING", _finding, style=_style),
         Column("COUNT", lambda row: known(row["count"]), True),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from shlex import quote
 from typing import Any
 
-from kinspect.output.answers.layout import ERROR, Layout, known, listed
+from kinspect.output.answers.layout import ERROR, AnswerLayout, known, listed
 from kinspect.output.columns import Column
 
 
@@ -23,7 +23,7 @@ def _more(file: str, rows: list[dict[str, Any]]) -> str:
     return f"kinspect read {file}" + (f" --topic {quote(named[0])}" if named else "")
 
 
-LAYOUT = Layout(
+LAYOUT = AnswerLayout(
     (
         Column("TOPIC", lambda row: known(row["topic"])),
         Column("DIRECTION", lambda row: known(row["direction"])),

@@ -7,8 +7,8 @@ from collections import Counter
 from kinspect.output.answers.layout import (
     ERROR,
     NOTE,
+    AnswerLayout,
     Clock,
-    Layout,
     counted,
     known,
     lasting,
@@ -99,7 +99,7 @@ def _only_named(rows: list[Row]) -> str:
     return f"transactional ids that were only named ({len(rows):,}): {listed(names, NAMED)}"
 
 
-LAYOUT = Layout(
+LAYOUT = AnswerLayout(
     (
         Column("TRANSACTIONAL ID", lambda row: row["transactional_id"]),
         Column("CLIENT ID", lambda row: known(row["client_id"]), rank=2),

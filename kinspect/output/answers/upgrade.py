@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kinspect.output.answers.clients import reading, software
-from kinspect.output.answers.layout import ERROR, NOTE, Layout, known, listed
+from kinspect.output.answers.layout import ERROR, NOTE, AnswerLayout, known, listed
 from kinspect.output.columns import Column, Row
 
 STYLES = {"breaks": ERROR, "unknown": NOTE}
@@ -26,7 +26,7 @@ def _more(file: str, rows: list[Row]) -> str:
     return reading(file, first["client_id"], first["breaks"][0]["api"] if first["breaks"] else None)
 
 
-LAYOUT = Layout(
+LAYOUT = AnswerLayout(
     (
         Column("VERDICT", lambda row: row["verdict"], style=lambda row: STYLES.get(row["verdict"], "")),
         Column("CLIENT ID", lambda row: known(row["client_id"])),
