@@ -112,7 +112,7 @@ def _bindings() -> list[BindingType]:
     ]
 
 
-class Left(NamedTuple):
+class VisitedPage(NamedTuple):
     """A page that led to the list: the answer, its row, and the filter at that time."""
 
     answer: str
@@ -153,7 +153,7 @@ class Main(Screen[None]):
         self.details = Details(view)
         self.page = AnswerPage()
         self.pages = Pages(self.page.rows, self.selection, answers, Style(utc=utc), self.show_state)
-        self._left: Left | None = None
+        self._left: VisitedPage | None = None
         self._titles = Titles(self.exchanges)
         self._errors = InputErrors()
         self._status = StatusLine(self.selection, self.exchanges, self.pages.status)
@@ -319,7 +319,7 @@ class Main(Screen[None]):
         if following is not None:
             self.action_page(following)
         elif words:
-            left = Left(name, place, self.selection.text)
+            left = VisitedPage(name, place, self.selection.text)
             self.action_list()
             self.choose(narrowed(left.text, words))
             self._left = left
