@@ -76,7 +76,7 @@ class Refused(NamedTuple):
     heartbeat: bool
 
 
-class Left(NamedTuple):
+class LeftGroup(NamedTuple):
     """A LeaveGroup that was not refused: member id, instance id and reason of those that leave."""
 
     key: LineKey
@@ -217,7 +217,7 @@ def _assignment(data: bytes | None, kind: str | None) -> Partitions | None:
     return None if found is None else _named(found.get("assigned_partitions") or ())
 
 
-def left(exchange: Exchange, asked: Struct, told: Struct | None) -> Left | None:
+def left(exchange: Exchange, asked: Struct, told: Struct | None) -> LeftGroup | None:
     """The event of a LeaveGroup; None if all of it was refused. A client that leaves may not wait for the answer."""
     told = told or {}
     if told.get("error_code"):
@@ -235,7 +235,7 @@ def left(exchange: Exchange, asked: Struct, told: Struct | None) -> Left | None:
         for one in members
         if (one.get("member_id"), one.get("group_instance_id")) not in refused
     )
-    return Left(*times(exchange), leaving) if leaving else None
+    return LeftGroup(*times(exchange), leaving) if leaving else None
 
 
 def beat(exchange: Exchange, asked: Struct, told: Struct | None) -> Beat | None:

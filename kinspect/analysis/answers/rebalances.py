@@ -19,7 +19,7 @@ from kinspect.analysis.answers.groupevents import (
     REBALANCING,
     UNKNOWN_MEMBER,
     Joined,
-    Left,
+    LeftGroup,
     Partitions,
     Refused,
     Synced,
@@ -130,7 +130,7 @@ class Classic:
         joins: Sequence[Joined],
         syncs: Sequence[Synced],
         refused: Sequence[Refused],
-        leaves: Sequence[Left],
+        leaves: Sequence[LeftGroup],
         known: dict[str, Known],
         lossy: bool = False,
     ) -> None:
