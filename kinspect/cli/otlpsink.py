@@ -24,7 +24,7 @@ from kinspect.output.otlp import (
     Telemetry,
     share,
 )
-from kinspect.output.semconv import FIELDS, Names, characters
+from kinspect.output.semconv import FIELDS, AttributeNames, characters
 from kinspect.sink import CONNECTION, GAP, Closed, Input, Sink
 from kinspect.wording import counted, plural
 
@@ -50,7 +50,7 @@ class OtlpSink(Sink):
         self._asked = asked
         self._silent = silent
         self._view = View(fields=FIELDS)
-        self._telemetry = Telemetry(Names(asked.semconv, asked.users), __version__)
+        self._telemetry = Telemetry(AttributeNames(asked.semconv, asked.users), __version__)
         self._why: str | None = None
         self._told = False
         self._ending = threading.Event()

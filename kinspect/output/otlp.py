@@ -28,7 +28,7 @@ from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, Trace
 
 from kinspect.kafka.view.view import SCHEMA_VERSION
 from kinspect.output.linefacts import Line, fails, message
-from kinspect.output.semconv import Names, Severity, Value, severity, span_name
+from kinspect.output.semconv import AttributeNames, Severity, Value, severity, span_name
 
 SEND_SECONDS = 10.0
 """How long a batch is tried."""
@@ -183,7 +183,7 @@ class Telemetry:
     """Makes logs and spans of lines. `names`: the attributes' names; `version`: that of kinspect. `resource`, `scope`:
     who tells them."""
 
-    def __init__(self, names: Names, version: str) -> None:
+    def __init__(self, names: AttributeNames, version: str) -> None:
         self._names = names
         own = {
             "telemetry.sdk.language": "python",

@@ -201,7 +201,7 @@ ATTRIBUTES = (
 """The attributes of logs and spans of exchanges."""
 
 
-class Names:
+class AttributeNames:
     """The table by a version of the conventions; `principal`: it has the users' names."""
 
     def __init__(self, version: str, principal: bool = True) -> None:

@@ -38,7 +38,7 @@ from kinspect.output.semconv import (
     OPERATIONS,
     TEXT,
     TEXTS,
-    Names,
+    AttributeNames,
     Severity,
     characters,
 )
@@ -324,17 +324,17 @@ def test_users_are_left_out_of_what_is_sent(send, collector):
 
 
 def test_users_are_left_out_on_request():
-    names = {name for name, _ in Names("1.44", principal=False)._table}
+    names = {name for name, _ in AttributeNames("1.44", principal=False)._table}
     assert {attribute.name for attribute in ATTRIBUTES} - names == {"enduser.id"}
     line = {"type": "connection", "client": {"ip": "10.0.0.1", "principal": "alice"}}
-    assert Names("1.44", principal=False).other(line) == {"kinspect.client.ip": "10.0.0.1"}
+    assert AttributeNames("1.44", principal=False).other(line) == {"kinspect.client.ip": "10.0.0.1"}
 
 
 def test_the_resource_is_made_without_what_other_packages_register(monkeypatch):
     """They would be looked for, loaded and run, in threads, where rights were just given up."""
     monkeypatch.setenv("OTEL_EXPERIMENTAL_RESOURCE_DETECTORS", "process,os,host,*")
     monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test,service.name=other")
-    found = Telemetry(Names("1.45"), "1.2.3").resource
+    found = Telemetry(AttributeNames("1.45"), "1.2.3").resource
     names = ("service.name", "service.version", "deployment.environment.name", "telemetry.sdk.name")
     assert [found.attributes[name] for name in names] == ["kinspect", "1.2.3", "test", "opentelemetry"]
     more = {"telemetry.sdk.language", "telemetry.sdk.version", "service.instance.id", "host.name"}
