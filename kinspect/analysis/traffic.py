@@ -37,7 +37,7 @@ class Fault(NamedTuple):
     what: str
 
 
-class Names(NamedTuple):
+class NameCounts(NamedTuple):
     """Numbers of distinct names; of more than `NAMES_KEPT`, the number kept."""
 
     faults: int
@@ -60,7 +60,7 @@ class TrafficResult(NamedTuple):
     topics: Ranking[str]
     clients: Ranking[str]
     groups: Ranking[str]
-    names: Names
+    names: NameCounts
 
 
 class _Api:
@@ -165,7 +165,7 @@ class Traffic:
             self._topics.result(shown),
             self._clients.result(shown),
             self._groups.result(shown),
-            Names(len(self._faults), len(self._topics), len(self._clients), len(self._groups)),
+            NameCounts(len(self._faults), len(self._topics), len(self._clients), len(self._groups)),
         )
 
     def _api(self, name: str) -> _Api:

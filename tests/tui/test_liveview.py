@@ -22,7 +22,7 @@ import kinspect
 from kinspect import wording
 from kinspect.analysis.frequent import Ranking
 from kinspect.analysis.histogram import Spread
-from kinspect.analysis.traffic import ApiResult, Fault, Names, TrafficResult
+from kinspect.analysis.traffic import ApiResult, Fault, NameCounts, TrafficResult
 from kinspect.kafka.wire.names import LearnedNames
 from kinspect.output import Style
 from kinspect.output.answers import layout
@@ -81,7 +81,7 @@ def picture(**changes):
         topics=names(6_000_000, 60_000),
         clients=names(5400, 600),
         groups=names(600),
-        names=Names(1, 2, 2, 1),
+        names=NameCounts(1, 2, 2, 1),
     )
     line = {
         "client": {"ip": "10.0.0.1", "port": 40000, "id": "app"},
@@ -194,7 +194,7 @@ def test_what_has_no_room_is_added_up():
     result = picture().result
     apis = [ApiResult(f"Api{number}", 60, 1, Spread(), Spread()) for number in range(40)]
     clients = names(*[600] * 20, others=1200)
-    result = result._replace(apis=apis, clients=clients, names=Names(1, 2, 32, 1))
+    result = result._replace(apis=apis, clients=clients, names=NameCounts(1, 2, 32, 1))
     lines = shown(80, 24, result=result)
     assert words("36 others 36 36") in map(str.split, lines)
     assert any("200/s 30 others" in line for line in lines)
@@ -204,7 +204,7 @@ def test_what_has_no_room_is_added_up():
 
 def test_nothing_yet():
     empty = TrafficResult(
-        0, 0, 0, 0, [], Ranking([]), Ranking([]), Ranking([]), Ranking([]), Names(0, 0, 0, 0)
+        0, 0, 0, 0, [], Ranking([]), Ranking([]), Ranking([]), Ranking([]), NameCounts(0, 0, 0, 0)
     )
     lines = shown(80, 24, result=empty, rows=[], exchanges=0, api_rows=0)
     assert lines[6].strip() == "no exchange yet"
