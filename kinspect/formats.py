@@ -16,7 +16,7 @@ TEXTS = "texts"
 """Bodies as one text each, or none."""
 
 
-class Own(NamedTuple):
+class FormatOption(NamedTuple):
     """An option that a format alone has: some of `words`, with commas between."""
 
     name: str
@@ -52,7 +52,7 @@ class OutputFormat(NamedTuple):
     bodies: str = ""
     lacks: str = ""
     extra: str | None = None
-    own: tuple[Own, ...] = ()
+    own: tuple[FormatOption, ...] = ()
     refused: tuple[Refused, ...] = ()
 
 
@@ -97,7 +97,7 @@ FORMATS = {
         has=frozenset({"no_users"}),
         extra="parquet",
         own=(
-            Own(
+            FormatOption(
                 "tables",
                 TABLES,
                 f"Which tables of parquet: {', '.join(TABLES)}.  [default: all, {RECORDS} only with --records]",
