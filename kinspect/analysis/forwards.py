@@ -38,7 +38,7 @@ Header = tuple[int, int, int, str | None]
 """API key, version, correlation id, client id."""
 
 
-class Own(NamedTuple):
+class OwnRequest(NamedTuple):
     """A client's own request. `begin`, `end`: when it was sent and answered; `digest`: of its bytes, empty if not all
     were captured."""
 
@@ -106,7 +106,8 @@ class Carried(NamedTuple):
 
 @dataclass(slots=True)
 class Forwards(Record):
-    """Requests of clients that brokers may have forwarded, as `Own`, and those that Envelopes hold, as `Carried`."""
+    """Requests of clients that brokers may have forwarded, as `OwnRequest`, and those that Envelopes hold, as
+    `Carried`."""
 
     own: set[tuple[Any, ...]] = field(default_factory=set)
     carried: set[tuple[Any, ...]] = field(default_factory=set)
@@ -114,7 +115,7 @@ class Forwards(Record):
     def unseen(self) -> Iterator[Carried]:
         """What Envelopes hold of clients whose own request was not seen, in the order of lines."""
         own = defaultdict(list)
-        for request in map(Own._make, self.own if self.carried else ()):
+        for request in map(OwnRequest._make, self.own if self.carried else ()):
             own[request.header].append(request)
         for carried in map(Carried._make, sorted(self.carried)):
             if not any(request.is_in(carried) for request in own[carried.header]):
@@ -129,7 +130,7 @@ def may_be_forwarded(api_key: int | None) -> bool:
     return api is not None and set(api.listeners) >= _BOTH
 
 
-def own_request(exchange: Exchange) -> Own | None:
+def own_request(exchange: Exchange) -> OwnRequest | None:
     """The exchange's request, if brokers may forward it."""
     request, response, key = exchange.request, exchange.response, exchange.api_key
     if request is None or key is None or not may_be_forwarded(key):
@@ -137,7 +138,7 @@ def own_request(exchange: Exchange) -> Own | None:
     header = key, exchange.api_version or 0, exchange.correlation_id or 0, exchange.client_id
     end = None if response is None else response.first_time
     digest = _digest(request.raw) if request.complete and request.raw is not None else b""
-    return Own(header, request.first_time, end, digest)
+    return OwnRequest(header, request.first_time, end, digest)
 
 
 def carried_request(exchange: Exchange) -> Carried | None:
