@@ -25,15 +25,15 @@ class Help(ModalScreen[None]):
         self._text = help_text(first, notes)
 
     def compose(self) -> ComposeResult:
-        with Page() as page:
+        with HelpPage() as page:
             page.border_title = "Help"
             yield Static(self._text)
 
     def on_mount(self) -> None:
-        self.query_one(Page).focus()
+        self.query_one(HelpPage).focus()
 
 
-class Page(VerticalScroll):
+class HelpPage(VerticalScroll):
     """A text whose edge shows if it goes on above or below."""
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
