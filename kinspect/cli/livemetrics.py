@@ -157,7 +157,7 @@ class LiveMetrics(Sink):
     def served(self, capture: Live, run: ReadRun) -> Iterator[None]:
         """Context in which the metrics are served."""
         from kinspect.cli.exposition import CONTENT_TYPE, Exposition
-        from kinspect.cli.metricserver import MetricServer, Page
+        from kinspect.cli.metricserver import HttpAnswer, MetricServer
 
         def collect() -> Iterator[tuple[Metric, Series]]:
             series, decoded = self._counted
@@ -170,18 +170,18 @@ class LiveMetrics(Sink):
         )
         made: tuple[float, bytes] = 0.0, b""
 
-        async def metrics() -> Page:
+        async def metrics() -> HttpAnswer:
             nonlocal made
             # Made anew now and then only: who asks all the time must not keep the other thread from decoding.
             if time.monotonic() >= made[0] + ANEW_SECONDS:
                 await self._look()
                 made = time.monotonic(), exposition.text()
-            return Page(HTTPStatus.OK, made[1], CONTENT_TYPE)
+            return HttpAnswer(HTTPStatus.OK, made[1], CONTENT_TYPE)
 
-        async def healthz() -> Page:
+        async def healthz() -> HttpAnswer:
             wrong = _wrong(health(capture, run))
             status = HTTPStatus.SERVICE_UNAVAILABLE if wrong else HTTPStatus.OK
-            return Page(status, "".join(f"{line}\n" for line in wrong or ["ok"]).encode())
+            return HttpAnswer(status, "".join(f"{line}\n" for line in wrong or ["ok"]).encode())
 
         self._run = run
         self._count(run)

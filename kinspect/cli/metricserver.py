@@ -28,7 +28,7 @@ PAUSE_SECONDS = 0.05
 METHODS = ("GET", "HEAD")
 
 
-class Page(NamedTuple):
+class HttpAnswer(NamedTuple):
     """An answer: its status, its text, and the type of that."""
 
     status: HTTPStatus
@@ -36,7 +36,7 @@ class Page(NamedTuple):
     content_type: str = "text/plain; charset=utf-8"
 
 
-Pages = Mapping[str, Callable[[], Awaitable[Page]]]
+Pages = Mapping[str, Callable[[], Awaitable[HttpAnswer]]]
 """By path, what gives the page."""
 
 
@@ -149,7 +149,7 @@ class MetricServer:
         while await reader.read(REQUEST_BYTES):
             pass
 
-    async def _page(self, words: list[str]) -> tuple[str, Page]:
+    async def _page(self, words: list[str]) -> tuple[str, HttpAnswer]:
         """The method of a request's first line, and the page for it."""
         if len(words) != 3 or not words[2].startswith("HTTP/1."):
             return "", _plain(HTTPStatus.BAD_REQUEST)
@@ -167,5 +167,5 @@ def _has_more(connection: socket.socket) -> bool:
     return bool(look.poll(0))
 
 
-def _plain(status: HTTPStatus) -> Page:
-    return Page(status, f"{status.value} {status.phrase}\n".encode())
+def _plain(status: HTTPStatus) -> HttpAnswer:
+    return HttpAnswer(status, f"{status.value} {status.phrase}\n".encode())

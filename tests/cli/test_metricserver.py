@@ -17,8 +17,8 @@ from kinspect.cli.metricserver import (
     MOST_ASKING,
     MOST_WAITING,
     REQUEST_BYTES,
+    HttpAnswer,
     MetricServer,
-    Page,
 )
 
 LARGE = b"x" * (64 << 20)
@@ -27,17 +27,17 @@ ASKED_LATER = threading.Event()
 
 
 async def small():
-    return Page(HTTPStatus.OK, b"hello\n")
+    return HttpAnswer(HTTPStatus.OK, b"hello\n")
 
 
 async def large():
-    return Page(HTTPStatus.OK, LARGE)
+    return HttpAnswer(HTTPStatus.OK, LARGE)
 
 
 async def later():
     ASKED_LATER.set()
     await asyncio.sleep(1)
-    return Page(HTTPStatus.OK, b"late\n")
+    return HttpAnswer(HTTPStatus.OK, b"late\n")
 
 
 async def never():
