@@ -33,7 +33,7 @@ class Closed(NamedTuple):
     status: int = 0
 
 
-class Piece(NamedTuple):
+class WrittenLine(NamedTuple):
     """A line as a sink wrote it: its bytes, for people the heading that it stands below, and the number of the worker
     of `--jobs` that made it."""
 
@@ -89,7 +89,7 @@ class Sink:
         """What a worker's sink took since the last call, as bytes for `put`."""
         return b""
 
-    def put(self, piece: Piece) -> None:
+    def put(self, piece: WrittenLine) -> None:
         """Take a line that was taken elsewhere, or before."""
 
     def part(self) -> Any:
@@ -103,7 +103,7 @@ class PieceSink(Sink, ABC):
     """A sink that makes a piece of each line, for itself to write, at once or later."""
 
     @abstractmethod
-    def piece(self, line: Line) -> Piece:
+    def piece(self, line: Line) -> WrittenLine:
         """A line as it is written; without text if there is nothing to show of it."""
 
     def has(self, exchange: Exchange) -> bool:

@@ -13,7 +13,7 @@ from kinspect.jobs.worker import Names, Nodes, WorkerJob, own_islands
 from kinspect.kafka.exchange.lines import Line
 from kinspect.output.tally import Tally
 from kinspect.pipeline import summary_line
-from kinspect.sink import Piece
+from kinspect.sink import WrittenLine
 
 
 def read_shared(run: ReadRun, timeline: Timeline, count: int) -> dict[str, Any]:
@@ -76,7 +76,7 @@ class _Written(TextOutput):
         # Answers are resolved with them at the end.
         self._run.inspector.names.add(names, nodes)
 
-    def put(self, piece: Piece) -> None:
+    def put(self, piece: WrittenLine) -> None:
         for sink in self._run.sinks:
             sink.put(piece)
 

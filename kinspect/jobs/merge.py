@@ -21,7 +21,7 @@ from kinspect.jobs.link import DONE, FAILED, SCANNED, STOP, TEXT, TURN, JobWorke
 from kinspect.jobs.worker import CHUNKS_AHEAD, ENTRY, LOW_BITS, Names, Nodes
 from kinspect.kafka.wire.order import LineOrder
 from kinspect.model import Counts, added
-from kinspect.sink import Piece, Sink
+from kinspect.sink import Sink, WrittenLine
 
 _POLL_MS = 100
 
@@ -172,7 +172,7 @@ class LineMerge:
             if ends:
                 due.popleft()
                 if self._text:
-                    self._output.put(Piece(self._text, worker=number))
+                    self._output.put(WrittenLine(self._text, worker=number))
                     self._text = b""
         if came:
             self._output.flush()

@@ -22,7 +22,7 @@ from kinspect.output.escape import escape
 from kinspect.output.named import number_name
 from kinspect.output.treewriter import StyledText, TreeWriter
 from kinspect.pipeline import EXCHANGES_ONLY
-from kinspect.sink import Piece, PieceSink
+from kinspect.sink import PieceSink, WrittenLine
 
 KEY, VALUE, TEXT, NULL = "cyan", "", "green", "dim"
 
@@ -78,12 +78,12 @@ class Detail(PieceSink):
             left -= 1
             self._tree.line("", not left, _problem(problem))
 
-    def piece(self, line: Line) -> Piece:
+    def piece(self, line: Line) -> WrittenLine:
         with self._tree.aside() as rows:
             self.take(line)
-        return Piece("".join(rows).encode())
+        return WrittenLine("".join(rows).encode())
 
-    def put(self, piece: Piece) -> None:
+    def put(self, piece: WrittenLine) -> None:
         self._tree.put(piece.text.decode())
 
     def flush(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import Line
 from kinspect.output import Opening
-from kinspect.sink import Piece, PieceSink
+from kinspect.sink import PieceSink, WrittenLine
 
 BATCH_BYTES = 32 * 1024
 """Bytes that are buffered at most. With more, malloc returns memory to the system after each batch and takes it again:
@@ -42,10 +42,10 @@ class LineSink(PieceSink):
         self._put(text)
         return None
 
-    def piece(self, line: Line) -> Piece:
-        return Piece(self._text(line))
+    def piece(self, line: Line) -> WrittenLine:
+        return WrittenLine(self._text(line))
 
-    def put(self, piece: Piece) -> None:
+    def put(self, piece: WrittenLine) -> None:
         self._put(piece.text)
 
     def tell(self, line: dict[str, Any]) -> None:

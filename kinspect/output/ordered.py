@@ -9,7 +9,7 @@ from typing import Any, cast
 from kinspect import state
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import Line
-from kinspect.sink import Piece, PieceSink, Sink
+from kinspect.sink import PieceSink, Sink, WrittenLine
 
 BYTES_KEPT = 32 * 1024 * 1024
 """Bytes of text that are kept; beyond them the last exchanges of the order go."""
@@ -51,7 +51,7 @@ class Ordered(Sink):
         self._most = most
         self._seen = 0
         # A heap, the last of the order on top; those of no higher rank than `_floor` went already.
-        self._kept: list[tuple[Rank, Piece]] = []
+        self._kept: list[tuple[Rank, WrittenLine]] = []
         self._bytes = 0
         self._floor: Rank = ()
         self._told: list[dict[str, Any]] = []
@@ -97,14 +97,14 @@ class Ordered(Sink):
 
     def merge(self, part: Any) -> None:
         seen, floor, kept = state.from_bytes(part)
-        found = [*self._kept, *((rank, Piece(*piece)) for rank, piece in kept)]
+        found = [*self._kept, *((rank, WrittenLine(*piece)) for rank, piece in kept)]
         self._kept, self._bytes, self._floor = [], 0, max(self._floor, floor)
         self._seen += seen
         for rank, piece in found:
             if rank > self._floor:
                 self._keep(rank, piece)
 
-    def _keep(self, rank: Rank, piece: Piece) -> None:
+    def _keep(self, rank: Rank, piece: WrittenLine) -> None:
         heappush(self._kept, (rank, piece))
         self._bytes += len(piece.text)
         while len(self._kept) > self._most or (self._bytes > BYTES_KEPT and len(self._kept) > 1):

@@ -23,7 +23,7 @@ from kinspect.output.console import make_console
 from kinspect.output.escape import escape
 from kinspect.pipeline import EXCHANGES_ONLY
 from kinspect.protocol import schema
-from kinspect.sink import Piece, PieceSink
+from kinspect.sink import PieceSink, WrittenLine
 from kinspect.wording import counted, listed
 
 FIELDS = frozenset(
@@ -125,14 +125,14 @@ class TableWriter(PieceSink):
         self._head(day)
         self._rows += rows
 
-    def piece(self, line: Line) -> Piece:
+    def piece(self, line: Line) -> WrittenLine:
         """The exchange's row, to stand below its day."""
         day, rows = self._rows_of(cast(Exchange, line))
         with self._console.capture() as text:
             self._console.print(Text("\n").join(rows), soft_wrap=True)
-        return Piece(text.get().encode(), day)
+        return WrittenLine(text.get().encode(), day)
 
-    def put(self, piece: Piece) -> None:
+    def put(self, piece: WrittenLine) -> None:
         self._head(piece.heading)
         self.flush()
         self._console.file.write(piece.text.decode())

@@ -6,7 +6,7 @@ from kinspect.kafka.view.view import View
 from kinspect.output import Opening
 from kinspect.output.jsonl import open_sink
 from kinspect.output.lines import BATCH_BYTES
-from kinspect.sink import Piece
+from kinspect.sink import WrittenLine
 
 HEARTBEAT = 12
 
@@ -58,5 +58,5 @@ def test_a_flush_with_nothing_to_write_touches_nothing():
 def test_large_lines_are_not_held_back():
     pipe = Pipe()
     writer = written_to(pipe)
-    writer.put(Piece(b"x" * BATCH_BYTES))
+    writer.put(WrittenLine(b"x" * BATCH_BYTES))
     assert pipe.writes == 1

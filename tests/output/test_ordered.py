@@ -8,7 +8,7 @@ import pytest
 from kinspect.cli.options import SORTED_MOST
 from kinspect.output import ordered
 from kinspect.output.ordered import Ordered
-from kinspect.sink import Piece, PieceSink
+from kinspect.sink import PieceSink, WrittenLine
 
 
 class Written(PieceSink):
@@ -20,7 +20,7 @@ class Written(PieceSink):
 
     def piece(self, exchange):
         self.made += 1
-        return Piece(str(exchange.number).encode().ljust(exchange.length))
+        return WrittenLine(str(exchange.number).encode().ljust(exchange.length))
 
     def put(self, piece):
         self.numbers.append(int(piece.text))

@@ -16,7 +16,7 @@ from kinspect.jobs.worker import Names, Nodes, WorkerJob, own_islands
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import Line
 from kinspect.pipeline import EXCHANGES_ONLY, summary_line
-from kinspect.sink import Piece
+from kinspect.sink import WrittenLine
 from kinspect.tui.index import row
 from kinspect.tui.index.indexer import (
     BATCH_ROWS,
@@ -124,7 +124,7 @@ class _Merged(TextOutput):
             self._sent = now
             self._send(self.batch())
 
-    def put(self, piece: Piece) -> None:
+    def put(self, piece: WrittenLine) -> None:
         text = piece.text
         made, metadata = bytearray(text[: row.SIZE]), NO_METADATA
         numbers = self._numbers.setdefault(piece.worker, array("I", [UNKEPT]))
