@@ -15,7 +15,7 @@ from typing import Final
 
 from kinspect.model import ACK, BEHIND_HOLES, FIN, RST, SYN, Caps, Counts, Segment
 from kinspect.tcp.connection import NEVER, Connection, Half, Nobody
-from kinspect.tcp.held import CUT, DATA, FINISH, PIECE_BYTES, RESET, Acknowledged, Arrival, Piece
+from kinspect.tcp.held import CUT, DATA, FINISH, PIECE_BYTES, RESET, Acknowledged, Arrival, HeldSegment
 from kinspect.tcp.sequence import MASK, MAX_WINDOW, distance
 
 PATIENCE: Final = 8
@@ -583,7 +583,7 @@ def _is_ready(half: Half) -> bool:
     return piece is not None and not _blocked(half, piece.arrival.ack)
 
 
-def _next_piece(half: Half) -> Piece | None:
+def _next_piece(half: Half) -> HeldSegment | None:
     """The next bytes if they are there, though they may wait for the peer's."""
     held = half.held
     return (

@@ -29,7 +29,7 @@ class Arrival(NamedTuple):
     ack: int
 
 
-class Piece(NamedTuple):
+class HeldSegment(NamedTuple):
     """Waiting bytes of one packet.
 
     `start` and `end` are offsets in the stream of the direction. `kind`: `DATA` with its bytes, `CUT` (bytes that the
@@ -63,7 +63,7 @@ class Held:
     __slots__ = STATE
 
     def __init__(self) -> None:
-        self.pieces: list[Piece] = []
+        self.pieces: list[HeldSegment] = []
         self.size = 0
         self.conflicting = 0
         self.acks: list[Acknowledged] = []
@@ -77,7 +77,7 @@ class Held:
         held = cls()
         fill(held, cls.STATE, state)
         held.acks = [Acknowledged(*ack) for ack in held.acks]
-        held.pieces = [Piece(*piece[:-1], Arrival(*piece[-1])) for piece in held.pieces]
+        held.pieces = [HeldSegment(*piece[:-1], Arrival(*piece[-1])) for piece in held.pieces]
         return held
 
     @property
@@ -119,7 +119,7 @@ class Held:
             stop = min(end, pieces[at].start) if at < len(pieces) else end
             if start < stop:
                 part = data[start - origin : stop - origin]
-                pieces.insert(at, Piece(start, arrival.number, stop, kind, part, arrival))
+                pieces.insert(at, HeldSegment(start, arrival.number, stop, kind, part, arrival))
                 self.size += len(part)
                 at += 1
                 start = stop
@@ -130,7 +130,7 @@ class Held:
                 at += 1
         return repeated
 
-    def _compare(self, piece: Piece, origin: int, start: int, stop: int, data: bytes) -> int:
+    def _compare(self, piece: HeldSegment, origin: int, start: int, stop: int, data: bytes) -> int:
         """Count in `conflicting` the bytes from `start` to `stop` that differ from the held ones; `data` begins at
         `origin`. Returns their number, equal or not."""
         if piece.data and data:
@@ -151,7 +151,7 @@ class Held:
             if pieces[place].kind == kind:
                 return
             place += 1
-        pieces.insert(place, Piece(at, arrival.number, at, kind, b"", arrival))
+        pieces.insert(place, HeldSegment(at, arrival.number, at, kind, b"", arrival))
 
     def shift(self, size: int) -> None:
         """Increase all offsets by `size`: the stream begins that much earlier."""
@@ -168,7 +168,7 @@ class Held:
         ]
         self.acks = [ack._replace(clock=ack.clock + by) for ack in self.acks]
 
-    def pop(self) -> Piece:
+    def pop(self) -> HeldSegment:
         """Remove and return the first piece."""
         piece = self.pieces.pop(0)
         self.size -= len(piece.data)
