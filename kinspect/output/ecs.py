@@ -19,7 +19,7 @@ from kinspect.kafka.view.view import LINE_KEYS, View
 from kinspect.kafka.wire.pair import ANSWERED, SASL_TOKEN
 from kinspect.model import NS_PER_MS
 from kinspect.output import Opening
-from kinspect.output.fit import FittedText, Places
+from kinspect.output.fit import FittedText, LinePaths
 from kinspect.output.jsonl import text
 from kinspect.output.linefacts import (
     Line,
@@ -288,7 +288,7 @@ KEYS = (
     EcsKey("kinspect.interface_losses", LONG, "interface_losses", (SUMMARY, STATS)),
 )
 
-PLACES = Places(
+PLACES = LinePaths(
     (("kinspect", "response", "body"), ("kinspect", "request", "body"), ("event", "original")),
     ("kinspect", "line_truncated"),
 )

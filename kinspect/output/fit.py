@@ -22,7 +22,7 @@ MARK = "…"
 Line = dict[str, Any]
 
 
-class Places(NamedTuple):
+class LinePaths(NamedTuple):
     """Places in a line: `bodies`, which go first and whole; `truncated`, which tells that something went. A place is
     the keys on the way to a value."""
 
@@ -30,7 +30,7 @@ class Places(NamedTuple):
     truncated: tuple[str, ...]
 
 
-JSON_PLACES = Places((("response", BODY), ("request", BODY)), ("line_truncated",))
+JSON_PLACES = LinePaths((("response", BODY), ("request", BODY)), ("line_truncated",))
 
 
 class FittedText:
@@ -38,7 +38,7 @@ class FittedText:
     `nulls`: as of `View`; `text`: gives lines as text, however long; `places`: those of the lines."""
 
     def __init__(
-        self, limit: int, nulls: bool, text: Callable[[Line], bytes], places: Places = JSON_PLACES
+        self, limit: int, nulls: bool, text: Callable[[Line], bytes], places: LinePaths = JSON_PLACES
     ) -> None:
         self._limit = limit
         self._nulls = nulls
