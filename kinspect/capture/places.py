@@ -26,7 +26,7 @@ def has_places(path: str) -> bool:
         source.close()
 
 
-class Places:
+class FrameOffsets:
     """Frames that blocks begin with and their offsets, for each capture; noted in the order of reading."""
 
     def __init__(self, paths: list[str]) -> None:

@@ -14,7 +14,7 @@ from struct import Struct
 from zlib import crc32
 
 from kinspect.capture import open_timeline
-from kinspect.capture.places import Places
+from kinspect.capture.places import FrameOffsets
 from kinspect.errors import CaptureError
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.link import Dissector
@@ -35,7 +35,9 @@ class StoppedError(Exception):
     """Nobody waits for the result any more."""
 
 
-def message(places: Places, ends: EndPair, side: MessageRow, stopped: Callable[[], bool]) -> bytes | None:
+def message(
+    places: FrameOffsets, ends: EndPair, side: MessageRow, stopped: Callable[[], bool]
+) -> bytes | None:
     """The message's bytes; None if they are not found. Raises StoppedError."""
     if not side.have:
         return b""
@@ -57,7 +59,7 @@ def flow_key(ends: EndPair) -> bytes:
     return ip_address(source).packed + ip_address(target).packed + _PORTS.pack(source_port, target_port)
 
 
-def packets(places: Places, first: int, last: int, stopped: Callable[[], bool]) -> Iterator[Block]:
+def packets(places: FrameOffsets, first: int, last: int, stopped: Callable[[], bool]) -> Iterator[Block]:
     """The blocks with the frames from `first` to `last`, and some before and after; they end before damage."""
     try:
         for block in places.blocks(first):
@@ -71,7 +73,7 @@ def packets(places: Places, first: int, last: int, stopped: Callable[[], bool]) 
 
 
 def _segments(
-    places: Places, side: MessageRow, prefix: bytes, stopped: Callable[[], bool]
+    places: FrameOffsets, side: MessageRow, prefix: bytes, stopped: Callable[[], bool]
 ) -> Iterator[tuple[bytes, int, bytes]]:
     dissector = Dissector(Caps(), Counts())
     for block in packets(places, side.first_frame, side.last_frame, stopped):

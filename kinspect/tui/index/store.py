@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kinspect.capture.places import Places
+from kinspect.capture.places import FrameOffsets
 from kinspect.errors import KinspectError
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.wire.ends import Ends
@@ -38,7 +38,7 @@ class Store:
         self.inputs = inputs
         self.spool = spool
         self.texts = Texts()
-        self.places = Places(inputs.paths)
+        self.places = FrameOffsets(inputs.paths)
         self.names = LearnedNames(inputs.topic_names)
         self.rows = bytearray()
         self.count = 0
