@@ -22,7 +22,7 @@ PLAIN = ("", "dumb", "unknown")
 ERASE = "\r\x1b[K"
 WIDTH = 80
 
-_shown: list[Progress] = []
+_shown: list[ProgressLine] = []
 
 
 def wanted(asked: bool | None) -> bool:
@@ -36,7 +36,7 @@ def make_way() -> None:
         progress.hide()
 
 
-class Progress:
+class ProgressLine:
     """A line on how far a command is. `tell`: its text, from the seconds so far and the arguments of `update`."""
 
     def __init__(self, tell: Callable[..., str]) -> None:
@@ -77,7 +77,7 @@ class Progress:
             _shown.remove(self)
 
 
-def of_reading(packets: Packets) -> Progress:
+def of_reading(packets: Packets) -> ProgressLine:
     """The progress of a reading. `update` may be told the number of bytes, if other processes read."""
 
     def tell(seconds: float, bytes_read: int | None = None) -> str:
@@ -94,7 +94,7 @@ def of_reading(packets: Packets) -> Progress:
         left = f", {wording.duration((total - done) / speed)} left" if done else ""
         return f"reading: {100 * done // total}% of {wording.size(total)}, {rate}{left}"
 
-    return Progress(tell)
+    return ProgressLine(tell)
 
 
 @contextmanager
@@ -106,7 +106,7 @@ def working(doing: str) -> Iterator[None]:
     # Loaded where there is a terminal. A handler of signals may not write: it may come within another write.
     from threading import Event, Thread
 
-    progress, done = Progress(lambda seconds: f"{doing}: {seconds:.0f}s"), Event()
+    progress, done = ProgressLine(lambda seconds: f"{doing}: {seconds:.0f}s"), Event()
 
     def show() -> None:
         while not done.wait(INTERVAL_SECONDS):

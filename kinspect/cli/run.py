@@ -31,7 +31,7 @@ from kinspect.cli.options import (
 )
 from kinspect.cli.otlp import OTLP_FACTS, OTLP_RULES, Otlp, make_otlp
 from kinspect.cli.outputoptions import OUTPUT_RULES, check_kept, open_output_stream
-from kinspect.cli.progress import Progress
+from kinspect.cli.progress import ProgressLine
 from kinspect.cli.rules import Facts, OptionValues
 from kinspect.extras import need
 from kinspect.filters.filter import Filter
@@ -216,7 +216,7 @@ class ReadRun(Run):
     interrupt: Interrupt
     stream: outfile.Output
     sinks: list[Sink]
-    progress: Progress | None = None
+    progress: ProgressLine | None = None
     between: Callable[[], None] = field(init=False, default=_nothing)
     takes: dict[type[Line], list[Callable[[Line], bool | None]]] = field(init=False)
     asked: frozenset[type[Line]] = field(init=False)
