@@ -10,7 +10,7 @@ from kinspect.kafka.connection import orphans
 from kinspect.kafka.connection.recognise import is_text
 from kinspect.model import REQUEST, RESPONSE, Caps
 from kinspect.protocol import decode_body, interpreter, schema
-from kinspect.protocol.interpreter import Reading
+from kinspect.protocol.interpreter import ReadResult
 from kinspect.protocol.schema import Api
 
 FITS, TRAILING, CUT, BROKEN = "fits", "trailing", "cut", "broken"
@@ -65,7 +65,7 @@ class Guess(NamedTuple):
     amount: int = 0
 
 
-def header(data: bytes, direction: str, key: int | None, version: int | None) -> Reading:
+def header(data: bytes, direction: str, key: int | None, version: int | None) -> ReadResult:
     """The message's header, with the spans of its fields."""
     header_version = schema.header_version(key or 0, version or 0, direction)
     return interpreter.interpret(

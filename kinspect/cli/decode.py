@@ -38,7 +38,7 @@ from kinspect.output.named import number_name
 from kinspect.output.redacted import HIDDEN, STRUCTURE, shown_value
 from kinspect.protocol import interpreter, request_header, schema
 from kinspect.protocol.apikeys import SASL_AUTHENTICATE
-from kinspect.protocol.interpreter import Reading, Span
+from kinspect.protocol.interpreter import ReadResult, Span
 from kinspect.protocol.schema import Layout
 from kinspect.protocol.versions import format_versions
 from kinspect.wording import counted, plural
@@ -216,7 +216,7 @@ def _failed(problems: Iterable[Problem]) -> bool:
     return any(problem.code in FAILURES for problem in problems)
 
 
-def _message(best: Guess) -> tuple[WireMessage, Reading]:
+def _message(best: Guess) -> tuple[WireMessage, ReadResult]:
     """The message and its header."""
     data = best.message.data
     header = candidates.header(data, best.direction, best.api_key, best.version)
@@ -228,7 +228,7 @@ def _message(best: Guess) -> tuple[WireMessage, Reading]:
     return message, header
 
 
-def _take_apart(message: WireMessage, header: Reading, view: View) -> Dissection:
+def _take_apart(message: WireMessage, header: ReadResult, view: View) -> Dissection:
     data = message.raw or b""
     layout = message.decode().layout
     exchange = _alone(message)

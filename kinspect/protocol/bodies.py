@@ -19,7 +19,7 @@ from kinspect.protocol.wire import DECODE_FAILURES, UNKNOWN_TAGS
 from kinspect.wording import counted
 
 if TYPE_CHECKING:
-    from kinspect.protocol.interpreter import Reading
+    from kinspect.protocol.interpreter import ReadResult
 
 _UNSUPPORTED_VERSION: Final = 35
 
@@ -230,7 +230,7 @@ def _explain(
 
 def _best(
     layouts: list[Layout], data: bytes, start: int, end: int, base: int, max_memory: int
-) -> tuple[Layout, Reading]:
+) -> tuple[Layout, ReadResult]:
     """The first of the least strange readings; only one other is held at a time."""
     from kinspect.protocol.interpreter import interpret  # most captures have no such body
 
@@ -243,7 +243,7 @@ def _best(
     return layout, reading
 
 
-def _strangeness(reading: Reading, end: int) -> int:
+def _strangeness(reading: ReadResult, end: int) -> int:
     """Rank of a reading: 0 if it uses up the bytes, 1 if it does so with unknown tagged fields, 2 if it does not."""
     if reading.failure is not None or reading.end != end:
         return 2

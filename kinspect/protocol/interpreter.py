@@ -57,7 +57,7 @@ class Failure(NamedTuple):
     message: str
 
 
-class Reading(NamedTuple):
+class ReadResult(NamedTuple):
     """Result of reading a message: `end` is where it stopped, `failure` None if it read all fields.
 
     `full`: it stopped because the memory limit was reached. `missing`: the least number of bytes that the message lacks
@@ -96,7 +96,7 @@ def interpret(
     base: int = 0,
     spans: bool = False,
     max_memory: int | None = None,
-) -> Reading:
+) -> ReadResult:
     """Read `data[start:end]`; surplus bytes are left, and reading ends at broken ones with what was read so far.
 
     `end` may lie behind the data's end, if the message ends there.
@@ -115,7 +115,9 @@ def interpret(
         full = isinstance(error, _FullError)
     except _CutError:
         cut = True
-    return Reading(body, reader.pos, tuple(reader.problems), failure, reader.spans, full, reader.missing, cut)
+    return ReadResult(
+        body, reader.pos, tuple(reader.problems), failure, reader.spans, full, reader.missing, cut
+    )
 
 
 class _Reader:

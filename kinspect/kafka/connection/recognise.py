@@ -27,7 +27,7 @@ from kinspect.protocol.apikeys import PRODUCE, SASL_HANDSHAKE
 from kinspect.protocol.schema import Layout
 
 if TYPE_CHECKING:
-    from kinspect.protocol.interpreter import Reading
+    from kinspect.protocol.interpreter import ReadResult
 
 MIN_REQUEST: Final = 8  # key, version, correlation id: request header v0
 _HEAD: Final = Struct(">ihhi")
@@ -268,7 +268,7 @@ def _begins_body(header: RequestHeader, layout: Layout, data: bytes, end: int, h
 
 def _beginning(
     layout: Layout, data: bytes, start: int, end: int, ranges: dict[str, tuple[int, int]]
-) -> Reading | None:
+) -> ReadResult | None:
     """The beginning of a body that ends at `end`, read; None if it does not fit, or has values outside `ranges`."""
     from kinspect.protocol.interpreter import interpret
 
