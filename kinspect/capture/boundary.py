@@ -26,7 +26,7 @@ _PCAPNG_KINDS: Final = frozenset({1, 2, 3, 4, 5, 6, 9, 10, 0x0A0D0D0A, 0xBAD, 0x
 _LITTLE_ENDIAN: Final = b"\x4d\x3c\x2b\x1a"
 
 
-class Records(NamedTuple):
+class RecordShape(NamedTuple):
     """Properties by which records of a capture are found.
 
     `prefix`: bytes that its reader needs before them; `described`: number of pcapng blocks in it that describe packets.
@@ -59,7 +59,7 @@ class Records(NamedTuple):
         return True
 
 
-def records_of(source: Source) -> Records | None:
+def records_of(source: Source) -> RecordShape | None:
     """Records of the capture that the source begins; None if its format or its beginning does not allow a search.
 
     Raises UnreadableError.
@@ -87,7 +87,7 @@ def records_of(source: Source) -> Records | None:
     return _KINDS[format_of.name](format_of.prefix(begin, described), len(described))
 
 
-def _pcap(prefix: bytes, described: int) -> Records:
+def _pcap(prefix: bytes, described: int) -> RecordShape:
     variant = VARIANTS[prefix[:4]]
     unpack = Struct(variant.order + "IIII").unpack_from
     units = 1_000_000_000 // variant.fraction_ns
@@ -99,10 +99,10 @@ def _pcap(prefix: bytes, described: int) -> Records:
         plausible = fraction < units and 0 < captured <= limit and captured <= wire <= PACKET_LIMIT
         return (at + variant.record_header + captured, seconds) if plausible else None
 
-    return Records(prefix, described, variant.record_header, 1, following)
+    return RecordShape(prefix, described, variant.record_header, 1, following)
 
 
-def _pcapng(prefix: bytes, described: int) -> Records:
+def _pcapng(prefix: bytes, described: int) -> RecordShape:
     unpack = Struct("<II" if prefix[8:12] == _LITTLE_ENDIAN else ">II").unpack_from
 
     def following(data: bytes, at: int) -> tuple[int, int] | None:
@@ -113,7 +113,7 @@ def _pcapng(prefix: bytes, described: int) -> Records:
         end = at + size
         return (end, 0) if end > len(data) or data[end - 4 : end] == data[at + 4 : at + 8] else None
 
-    return Records(prefix, described, _PACKET_BLOCK, 4, following)
+    return RecordShape(prefix, described, _PACKET_BLOCK, 4, following)
 
 
 _KINDS: Final = {"pcap": _pcap, "pcapng": _pcapng}

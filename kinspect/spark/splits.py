@@ -15,7 +15,7 @@ from typing import NamedTuple
 import cbor2
 
 from kinspect.capture import slice_block
-from kinspect.capture.boundary import Records, records_of
+from kinspect.capture.boundary import RecordShape, records_of
 from kinspect.capture.formats import open_capture
 from kinspect.capture.reader import BLOCK_SIZE, Findings
 from kinspect.capture.source import read_at_least
@@ -155,7 +155,7 @@ def read_split(split: Split, report: Report) -> Iterator[Block]:
         raise CaptureError(f"{shown(split.path)}: {what}; the rest of it is lost")
 
 
-def _cut_blocks(split: Split, report: Report, records: Records, findings: Findings) -> Iterator[Block]:
+def _cut_blocks(split: Split, report: Report, records: RecordShape, findings: Findings) -> Iterator[Block]:
     source = CaptureBytes(split.path, records.prefix if report.began else b"", report.began or 0, split.size)
     for block in _blocks(source, findings):
         base = source.position - len(block.data)
@@ -195,12 +195,12 @@ def boundary(split: Split) -> int | None:
     return report.first
 
 
-def _records_of(path: str) -> Records | None:
+def _records_of(path: str) -> RecordShape | None:
     with closing(CaptureBytes(path)) as source:
         return records_of(source)
 
 
-def _found(split: Split, records: Records) -> int | None:
+def _found(split: Split, records: RecordShape) -> int | None:
     """Offset of the first record in the split, guessed; None if there is none."""
     # The header of the first packet may lie before the split.
     offset = max(0, split.start - records.header)
