@@ -78,7 +78,7 @@ class ResultContext(NamedTuple):
         return name if topic_id is None else self.topic(topic_id) or topic_id
 
 
-class Records(Generic[R]):
+class RecordStore(Generic[R]):
     """Records of an answer by key, `most` of them at most. `make`: a new one."""
 
     def __init__(self, make: Callable[[], R], answer: Answer, most: int) -> None:
@@ -101,7 +101,7 @@ class Records(Generic[R]):
         """Keys and records."""
         return list(self._records.items())
 
-    def merge(self, other: Records[R]) -> None:
+    def merge(self, other: RecordStore[R]) -> None:
         """Add the records of another part of the run."""
         answer = self._answer
         for key, record in other.items():
@@ -145,7 +145,7 @@ class Answer(ABC):
         self.unmeasured = 0
         self.names_merged = 0
         self._room = NAMES_KEPT
-        self._parts: list[Records[Any]] = []
+        self._parts: list[RecordStore[Any]] = []
         self._requests = MembershipRequests()
         self._memberships = self.records(Membership)
         self._forwards = self.records(forwards.Forwards)
@@ -241,9 +241,9 @@ class Answer(ABC):
             part.restore(values)
         return answer
 
-    def records(self, make: Callable[[], R], most: int = ROWS_KEPT) -> Records[R]:
+    def records(self, make: Callable[[], R], most: int = ROWS_KEPT) -> RecordStore[R]:
         """A part of it: records by key."""
-        part = Records(make, self, most)
+        part = RecordStore(make, self, most)
         self._parts.append(part)
         return part
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, Generic, TypeVar
 
-from kinspect.analysis.answer import Answer, Records, ResultContext
+from kinspect.analysis.answer import Answer, RecordStore, ResultContext
 from kinspect.analysis.record import GREATEST, LEAST, Record, later
 from kinspect.kafka.connection.roles import ADMIN, stronger
 from kinspect.kafka.exchange.exchange import Exchange
@@ -97,7 +97,7 @@ class Connections(Generic[C]):
     taken for a new one if it goes on. An ended one is known for a while: exchanges whose packets came late stand behind
     its line."""
 
-    def __init__(self, answer: Answer, clients: Records[C]) -> None:
+    def __init__(self, answer: Answer, clients: RecordStore[C]) -> None:
         self._answer = answer
         self._clients = clients
         self._open: dict[str, set[ClientKey]] = {}

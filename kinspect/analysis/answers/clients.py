@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from kinspect.analysis.answer import Answer, Records, ResultContext, Row
+from kinspect.analysis.answer import Answer, RecordStore, ResultContext, Row
 from kinspect.analysis.answers.client import Client, Connections, newest_versions
 from kinspect.analysis.answers.software import LIMITS, Limits, inferred
 from kinspect.analysis.windows import Busiest, Windows
@@ -126,7 +126,7 @@ class _Together:
 
 
 def _together(
-    clients: Records[ClientUse], rates: dict[tuple[str | None, str], dict[str, Busiest]]
+    clients: RecordStore[ClientUse], rates: dict[tuple[str | None, str], dict[str, Busiest]]
 ) -> dict[str | None, _Together]:
     found: dict[str | None, _Together] = {}
     for (client_id, client_ip), client in clients.items():
