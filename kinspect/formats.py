@@ -24,7 +24,7 @@ class FormatOption(NamedTuple):
     help: str
 
 
-class Refused(NamedTuple):
+class RefusedOptions(NamedTuple):
     """Options that a format refuses, unless one of `unless` is given, and what is said: as in rules between options."""
 
     options: str
@@ -53,7 +53,7 @@ class OutputFormat(NamedTuple):
     lacks: str = ""
     extra: str | None = None
     own: tuple[FormatOption, ...] = ()
-    refused: tuple[Refused, ...] = ()
+    refused: tuple[RefusedOptions, ...] = ()
 
 
 FORMATS = {
@@ -104,9 +104,9 @@ FORMATS = {
             ),
         ),
         refused=(
-            Refused("format=parquet", "{} writes tables: say where with -o DIR", unless="path"),
-            Refused("output_mode", "{} is not for --format {format}: only the owner may read tables"),
-            Refused("sort", "{} is not for --format {format}: the column completion sorts rows"),
+            RefusedOptions("format=parquet", "{} writes tables: say where with -o DIR", unless="path"),
+            RefusedOptions("output_mode", "{} is not for --format {format}: only the owner may read tables"),
+            RefusedOptions("sort", "{} is not for --format {format}: the column completion sorts rows"),
         ),
     ),
 }
