@@ -65,7 +65,7 @@ class Synced(NamedTuple):
     told: bool
 
 
-class Refused(NamedTuple):
+class RefusedRequest(NamedTuple):
     """A Heartbeat or an OffsetCommit of a member that was answered with an error."""
 
     key: LineKey

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from kinspect.analysis.answer import Row, Topic
 from kinspect.analysis.answers.epochs import Reconciled
-from kinspect.analysis.answers.groupevents import Beat, Joined, LeftGroup, Refused, Synced
+from kinspect.analysis.answers.groupevents import Beat, Joined, LeftGroup, RefusedRequest, Synced
 from kinspect.analysis.answers.lags import (
     Offsets,
     Partition,
@@ -42,7 +42,7 @@ class Group(Record):
     found: tuple[Any, ...] | None = field(default=None, metadata=GREATEST)
     joins: set[Joined] = field(default_factory=set)
     syncs: set[Synced] = field(default_factory=set)
-    refused: set[Refused] = field(default_factory=set)
+    refused: set[RefusedRequest] = field(default_factory=set)
     leaves: set[LeftGroup] = field(default_factory=set)
     beats: set[Beat] = field(default_factory=set)
     committed: dict[Place, Any] = field(default_factory=dict, metadata=LATEST)
@@ -85,7 +85,7 @@ def row(
     classic = Classic(
         _in_order(Joined, found.joins),
         _in_order(Synced, found.syncs),
-        _in_order(Refused, found.refused),
+        _in_order(RefusedRequest, found.refused),
         _in_order(LeftGroup, found.leaves),
         known,
         lossy,

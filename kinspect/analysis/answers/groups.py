@@ -18,7 +18,7 @@ from kinspect.analysis.answers.groupevents import (
     SYNC_FIELDS,
     WELL,
     Fields,
-    Refused,
+    RefusedRequest,
     Struct,
     bodies,
 )
@@ -246,7 +246,7 @@ class Groups(Answer):
         if not name or error is None:
             return
         if error:
-            self.keep(group.refused, Refused(*events.times(exchange), error, name, heartbeat))
+            self.keep(group.refused, RefusedRequest(*events.times(exchange), error, name, heartbeat))
         if error in WELL:
             self._heard(exchange, asked, name)
 

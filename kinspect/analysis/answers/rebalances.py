@@ -21,7 +21,7 @@ from kinspect.analysis.answers.groupevents import (
     Joined,
     LeftGroup,
     Partitions,
-    Refused,
+    RefusedRequest,
     Synced,
     flat,
 )
@@ -129,7 +129,7 @@ class Classic:
         self,
         joins: Sequence[Joined],
         syncs: Sequence[Synced],
-        refused: Sequence[Refused],
+        refused: Sequence[RefusedRequest],
         leaves: Sequence[LeftGroup],
         known: dict[str, Known],
         lossy: bool = False,
@@ -141,7 +141,7 @@ class Classic:
         self._came: dict[str, Joined] = {}
         self._had: dict[str, Assigned | None] = {}
         self._topics: dict[str, tuple[str, ...]] = {}
-        told: list[Refused | Synced] = [*refused, *syncs]
+        told: list[RefusedRequest | Synced] = [*refused, *syncs]
         self._told = _by_member((one.member, one.end) for one in told if one.error in _REJOIN)
         # Heartbeats that tell of a rebalance, with their members.
         self._stirred = sorted((one.end, one.member) for one in refused if _is_sign(one))
@@ -205,7 +205,7 @@ class Classic:
                     self.history.departs(gone, departure, NOBODY)
 
     def _add_refusals(self) -> None:
-        refusals: list[Refused | Synced | Joined] = [*self._refused, *self._syncs, *self._joins]
+        refusals: list[RefusedRequest | Synced | Joined] = [*self._refused, *self._syncs, *self._joins]
         for one in sorted(refusals, key=lambda one: one.key):
             known = self._of(one.member)
             if one.error == FENCED_INSTANCE:
@@ -567,7 +567,7 @@ def _is_cooperative(one: _Round, had: dict[str, Assigned | None]) -> bool | None
     return False if any(had.get(join.member) for join in said) else None
 
 
-def _is_sign(refused: Refused) -> bool:
+def _is_sign(refused: RefusedRequest) -> bool:
     return refused.heartbeat and refused.error == REBALANCING
 
 
