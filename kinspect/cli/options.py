@@ -14,7 +14,7 @@ from kinspect.cli.rules import Facts, Rule
 from kinspect.cli.types import COUNT, DURATION, PORT, SIZE, Count, Duration, Number, Size
 from kinspect.errors import KinspectError
 from kinspect.filters.filter import Filter
-from kinspect.filters.table import FILTERS, Row, option_of
+from kinspect.filters.table import FILTERS, FilterDefinition, option_of
 from kinspect.formats import FORMATS, TEXTS, those_with
 from kinspect.kafka.view.forms import BODY_FORMS, JSON, TEXT
 from kinspect.kafka.view.recordview import PAYLOADS
@@ -48,7 +48,7 @@ AS_TEXTS = [name for name, each in FORMATS.items() if each.bodies == TEXTS]
 """Formats that have bodies as texts, or not at all."""
 
 
-def _filter_option(name: str, row: Row) -> Option:
+def _filter_option(name: str, row: FilterDefinition) -> Option:
     return click.option(
         option_of(name),
         is_flag=row.metavar is None,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Unpack
 from kinspect import seen
 from kinspect.errors import KinspectError
 from kinspect.facts import Facts
-from kinspect.filters.table import FILTERS, WAITS, Filters, HostPort, Row, Test, option_of
+from kinspect.filters.table import FILTERS, WAITS, FilterDefinition, Filters, HostPort, Test, option_of
 from kinspect.filters.values import DAY, Instant, about
 from kinspect.kafka.exchange.lines import ConnectionLine, Gap
 
@@ -22,7 +22,7 @@ class ActiveFilter(NamedTuple):
     """A filter that was given."""
 
     option: str
-    row: Row
+    row: FilterDefinition
     test: Test
 
 
@@ -137,7 +137,7 @@ class Filter:
         return all(test(client, broker) for test in self._end_tests)
 
 
-def _is_given(row: Row, value: Any) -> bool:
+def _is_given(row: FilterDefinition, value: Any) -> bool:
     return value is not None and value is not False and (bool(value) or not row.many)
 
 

@@ -60,7 +60,7 @@ def _nothing(_: Facts) -> Iterable[str | None]:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class Row(ABC):
+class FilterDefinition(ABC):
     """A filter. `help`: its line in `--help`; `metavar`: what stands for its value there, None: it has none; `turn`: of
     several filters those with smaller numbers are asked first, so that bodies are decoded for few exchanges; `needs`:
     what must be read for it.
@@ -90,7 +90,7 @@ class Row(ABC):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class Matching(Row):
+class Matching(FilterDefinition):
     """Patterns. `known`: the texts of an exchange that they match, and whether these are all; `check`: see
     `Patterns`; `called`: what these texts are called where they are told of exchanges that it leaves out."""
 
@@ -111,7 +111,7 @@ class Matching(Row):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class MatchingEnds(Row):
+class MatchingEnds(FilterDefinition):
     """Patterns of addresses or ports, which lines of all types have. `known`: those that they match; `called`: what
     they are called."""
 
@@ -142,7 +142,7 @@ class MatchingEnds(Row):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class AtLeast(Row):
+class AtLeast(FilterDefinition):
     """A number, which that of the exchange (`amount`) is to reach. `read`: reads the one that is asked for."""
 
     timed = True
@@ -164,7 +164,7 @@ class AtLeast(Row):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class InTime(Row):
+class InTime(FilterDefinition):
     """A time, with which that of the exchange is compared (`passes`)."""
 
     timed = True
@@ -182,7 +182,7 @@ class InTime(Row):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class Switch(Row):
+class Switch(FilterDefinition):
     """No value. `holds`: what it asks."""
 
     metavar: str | None = None
@@ -478,7 +478,9 @@ class Filters(TypedDict, total=False):
     until: Annotated[Text | None, UNTIL]
 
 
-FILTERS: dict[str, Row] = {name: kind.__metadata__[0] for name, kind in Filters.__annotations__.items()}
+FILTERS: dict[str, FilterDefinition] = {
+    name: kind.__metadata__[0] for name, kind in Filters.__annotations__.items()
+}
 """All filters by name, in the order in which they are listed."""
 
 
