@@ -18,7 +18,7 @@ from kinspect.link import Dissector
 from kinspect.model import FRAME_BITS, FRAME_MASK, Block, Caps, Counts
 from kinspect.ownfile import make
 from kinspect.tui.index import reread, row
-from kinspect.tui.index.row import Row
+from kinspect.tui.index.row import ExchangeRow
 from kinspect.tui.index.store import Store, never
 
 
@@ -74,7 +74,7 @@ def whole_file(path: str) -> Iterator[BinaryIO]:
             raise
 
 
-def tshark_commands(store: Store, found: Row) -> Commands:
+def tshark_commands(store: Store, found: ExchangeRow) -> Commands:
     """Commands and filters that find an exchange in tshark and Wireshark."""
     filters = tshark_filters(store, found)
     commands = [f"tshark -r {shlex.quote(name)} -Y '{text}'" for name, text in filters]
@@ -88,7 +88,7 @@ def tshark_commands(store: Store, found: Row) -> Commands:
     return Commands("\n\n".join(parts), filters[0][1] if len(filters) == 1 else "\n".join(commands))
 
 
-def tshark_filters(store: Store, found: Row) -> list[tuple[str, str]]:
+def tshark_filters(store: Store, found: ExchangeRow) -> list[tuple[str, str]]:
     """Display filters for the packets of an exchange, each with its capture: those of its connection, from the first
     to the last of each message. Frame numbers are those of the capture.
     """
@@ -112,19 +112,19 @@ def _between(first: int, last: int) -> str:
     return bounds if last == FRAME_MASK else f"({bounds} && frame.number <= {last})"
 
 
-def kafka_filter(found: Row) -> str | None:
+def kafka_filter(found: ExchangeRow) -> str | None:
     """Filter for use where Wireshark itself takes the port for Kafka's; None without a correlation id."""
     if not found.flags & row.HAS_CORRELATION:
         return None
     return f"kafka.correlation_id == {found.correlation_id}"
 
 
-def files_of(found: Row) -> list[int]:
+def files_of(found: ExchangeRow) -> list[int]:
     """Numbers of the captures that the exchange's packets are in."""
     return [*dict.fromkeys(first >> FRAME_BITS for first, _ in _in_files(_frames(found)))]
 
 
-def _frames(found: Row) -> list[tuple[int, int]]:
+def _frames(found: ExchangeRow) -> list[tuple[int, int]]:
     return [(side.first_frame, side.last_frame) for side, bits in found.sides if bits & row.PRESENT]
 
 

@@ -34,7 +34,8 @@ REASONS = (None, "capture_end", "closed", "reset", "gap", "one_sided", "cap", "i
 KINDS = (KAFKA, SASL_TOKEN)
 WAITS = (None, *CAUSES)
 
-# Bits of `Row.flags`: outcome, reason, kind and cause of the wait by their place in the tuples above; one a fact.
+# Bits of `ExchangeRow.flags`: outcome, reason, kind and cause of the wait by their place in the tuples above; one a
+# fact.
 _REASON_AT, _KIND_AT = 2, 6
 HAS_API, HAS_CORRELATION, LATENCY_KNOWN, FAILED = 1 << 7, 1 << 8, 1 << 9, 1 << 10
 """Bits: the exchange has an API key and version; it has a correlation id; no gap touched its latency; its response has
@@ -78,7 +79,7 @@ SIDE_FIELDS = len(NO_SIDE)
 _SIDE = "qqQQiIIIIQ"
 
 
-class Row(NamedTuple):
+class ExchangeRow(NamedTuple):
     """One exchange; see `MessageRow` for the messages. `connection`, `client`, `subject`, `fault`, `noted` and
     `session` are numbers of texts (`texts.Texts`), `spool` is the place of its bytes in the spool, or NOWHERE."""
 
@@ -125,14 +126,14 @@ class Row(NamedTuple):
 
 STRUCT = Struct(f"<qqQQIiIIIIIIIIhh{_SIDE}{_SIDE}")
 SIZE = STRUCT.size
-_FIXED = len(Row._fields) - 2
+_FIXED = len(ExchangeRow._fields) - 2
 
 _SPOOL_AT, _FLAGS_AT, _NUMBERS_AT = 24, 32, 40
 _SPOOL, _FLAGS, _NUMBERS = Struct("<Q"), Struct("<I"), Struct("<6I")
 
-# Indexes in the values that STRUCT gives, for loops over all rows: a `Row` for each would take too long.
+# Indexes in the values that STRUCT gives, for loops over all rows: a `ExchangeRow` for each would take too long.
 COMPLETED_AT, PREVIOUS_END, FLAGS, CONNECTION, CLIENT, SUBJECT, FAULT, SESSION, API = map(
-    Row._fields.index,
+    ExchangeRow._fields.index,
     "completed_at previous_response_end flags connection client subject fault session api_key".split(),
 )
 _FIRST, _LAST, _BYTES = map(MessageRow._fields.index, ("first_time", "last_time", "size"))
@@ -271,11 +272,11 @@ def put_spool(made: bytearray, place: int) -> None:
     _SPOOL.pack_into(made, _SPOOL_AT, place)
 
 
-def unpack_row(data: bytes | bytearray, index: int) -> Row:
+def unpack_row(data: bytes | bytearray, index: int) -> ExchangeRow:
     """Row number `index` in packed rows."""
     found = values(data, index)
     request = MessageRow(*found[_FIXED : _FIXED + SIDE_FIELDS])
-    return Row._make((*found[:_FIXED], request, MessageRow(*found[_FIXED + SIDE_FIELDS :])))
+    return ExchangeRow._make((*found[:_FIXED], request, MessageRow(*found[_FIXED + SIDE_FIELDS :])))
 
 
 def values(data: bytes | bytearray, index: int) -> tuple[int, ...]:

@@ -19,7 +19,7 @@ from kinspect.output.actions import NO_ACTION, Action
 from kinspect.protocol import schema
 from kinspect.tui.index import reread, row
 from kinspect.tui.index.indexer import ClosedConnection, Inputs, RowBatch
-from kinspect.tui.index.row import NONE, NOWHERE, MessageRow, Row
+from kinspect.tui.index.row import NONE, NOWHERE, ExchangeRow, MessageRow
 from kinspect.tui.index.spool import Messages, Spool
 from kinspect.tui.index.texts import Texts
 
@@ -101,7 +101,7 @@ class Store:
         batch = RowBatch(rows, texts, [], [], names, nodes, [], *read)
         return batch._replace(summary=self.summary, closed=[*self.closed], asked=asked)
 
-    def __getitem__(self, index: int) -> Row:
+    def __getitem__(self, index: int) -> ExchangeRow:
         return row.unpack_row(self.rows, index)
 
     def line(self, index: int) -> dict[str, Any]:
@@ -140,7 +140,7 @@ class Store:
             "action": Action(*action),
         }
 
-    def session(self, found: Row) -> tuple[list[TopicRef], Fetched | None]:
+    def session(self, found: ExchangeRow) -> tuple[list[TopicRef], Fetched | None]:
         """The topics that a row's fetch session stands for, as of its time, and the session."""
         session = self.texts[found.session]
         if session is None:
@@ -153,7 +153,7 @@ class Store:
         groups: list[str] = (self.texts[subject] or _NO_SUBJECT)[row.GROUPS]
         return groups
 
-    def connection(self, found: Row) -> list[Any]:
+    def connection(self, found: ExchangeRow) -> list[Any]:
         """The fields of a connection's `Ends` that it does not share; empty if they were not kept."""
         return self.texts[found.connection] or ["", 0, "", 0, "", "", False, None]
 
@@ -174,7 +174,7 @@ class Store:
             self._read_again[index] = exchange
         return self._read_again[index]
 
-    def _messages(self, found: Row, stopped: Callable[[], bool]) -> Messages | None:
+    def _messages(self, found: ExchangeRow, stopped: Callable[[], bool]) -> Messages | None:
         """The bytes of both messages; None if they are not found."""
         if found.spool != NOWHERE:
             return self.spool.get(found.spool)
@@ -192,7 +192,7 @@ class Store:
             messages.append(raw)
         return messages[0], messages[1]
 
-    def _again(self, index: int, found: Row, stopped: Callable[[], bool]) -> Exchange:
+    def _again(self, index: int, found: ExchangeRow, stopped: Callable[[], bool]) -> Exchange:
         if not self.inputs.can_reread:
             raise KinspectError(
                 "its bytes were not kept: the spool is full; a larger --spool-size keeps more"
@@ -204,7 +204,7 @@ class Store:
             raise KinspectError("the captures are not what was indexed: did they change meanwhile?")
         return exchange
 
-    def ends(self, found: Row) -> Ends:
+    def ends(self, found: ExchangeRow) -> Ends:
         """The ends of its connection."""
         *names, tls, handshake = self.connection(found)
         given = [*names, self.names, self.inputs.names, self.inputs.caps, Counts(), tls]
@@ -212,7 +212,7 @@ class Store:
         ends.handshake = None if handshake is None else tuple(handshake)
         return ends
 
-    def _made(self, index: int, found: Row, messages: Messages) -> Exchange:
+    def _made(self, index: int, found: ExchangeRow, messages: Messages) -> Exchange:
         exchange = Exchange(self.ends(found), found.kind)
         if found.flags & row.HAS_API:
             exchange.api_key, exchange.api_version = found.api_key, found.api_version
@@ -245,7 +245,7 @@ _NO_SUBJECT: list[Any] = [[], [], [], [], [], [], None, *NO_ACTION]
 _LISTED = 100
 
 
-def row_api_name(found: Row) -> str | None:
+def row_api_name(found: ExchangeRow) -> str | None:
     """The API's name; None for an unknown one."""
     if found.kind == SASL_TOKEN:
         return TOKEN_NAME
@@ -286,7 +286,7 @@ def _message(
     return message
 
 
-def _same(exchange: Exchange, found: Row) -> bool:
+def _same(exchange: Exchange, found: ExchangeRow) -> bool:
     """True if it is the exchange that the row was made of."""
     for message, (side, bits) in zip((exchange.request, exchange.response), found.sides, strict=True):
         if (message is not None) != bool(bits & row.PRESENT):
