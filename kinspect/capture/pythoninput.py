@@ -9,7 +9,7 @@ from os import PathLike, fspath
 from typing import Any, Protocol, TypeAlias
 
 from kinspect.capture.reader import BLOCK_SIZE
-from kinspect.capture.scapypackets import LINK_TYPES, Converter, Row, ScapyPacket, is_packet
+from kinspect.capture.scapypackets import LINK_TYPES, Converter, PacketRow, ScapyPacket, is_packet
 from kinspect.capture.source import unreadable
 from kinspect.capture.timeline import Packets, Status, open_timeline
 from kinspect.errors import CaptureError, KinspectError, TruncatedCaptureError
@@ -137,7 +137,7 @@ class PythonPackets:
         """Leave the items alone: they are their owner's."""
 
     def _blocks(self) -> Iterator[Block]:
-        rows: list[Row] = []
+        rows: list[PacketRow] = []
         size = 0
         for number, item in enumerate(self._items, 1):
             try:
@@ -145,7 +145,7 @@ class PythonPackets:
             except CaptureError as error:
                 self.status.errors.append(type(error)(f"item {number}: {error}"))
                 break
-            if isinstance(found, Row):
+            if isinstance(found, PacketRow):
                 rows.append(found)
                 size += len(found.data)
             if rows and (isinstance(found, Block) or size >= self._block_size):
@@ -156,7 +156,7 @@ class PythonPackets:
         if rows:
             yield _block(rows)
 
-    def _understood(self, item: object) -> Row | Block:
+    def _understood(self, item: object) -> PacketRow | Block:
         if isinstance(item, Block):
             if not _is_sound(item):
                 raise CaptureError("its columns are of different lengths, or hold what no packet has")
@@ -166,7 +166,7 @@ class PythonPackets:
         raise CaptureError(f"{_kind(item)} is neither a packet of scapy nor a block: {KINDS}")
 
 
-def _block(rows: list[Row]) -> Block:
+def _block(rows: list[PacketRow]) -> Block:
     ends, end = [], 0
     for row in rows:
         end += len(row.data)

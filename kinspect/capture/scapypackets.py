@@ -22,7 +22,7 @@ class ScapyPacket(Protocol):
     def __bytes__(self) -> bytes: ...
 
 
-class Row(NamedTuple):
+class PacketRow(NamedTuple):
     """One packet: captured bytes, time (nanoseconds since the epoch), length on the wire in bytes, LINKTYPE_ value."""
 
     data: bytes
@@ -44,7 +44,7 @@ class Converter:
         self._link_types: dict[type, int] = {}
         self._last: int | None = None
 
-    def row(self, packet: Any) -> Row:
+    def row(self, packet: Any) -> PacketRow:
         """Row of a packet. Raises CaptureError if it has no bytes, or its first layer no link type."""
         link_type = self._last = self._link_type(type(packet))
         try:
@@ -52,7 +52,7 @@ class Converter:
         except Exception as error:
             raise CaptureError(f"scapy fails to give its bytes: {error!r}") from error
         known = isinstance(length, int) and length >= 0
-        return Row(data, _nanoseconds(time), length if known else len(data), link_type)
+        return PacketRow(data, _nanoseconds(time), length if known else len(data), link_type)
 
     def _link_type(self, layer: type) -> int:
         if layer in self._link_types:
