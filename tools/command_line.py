@@ -13,7 +13,7 @@ from kinspect.analysis.names import ANSWERS
 from kinspect.cli import decode, group, live, schema
 from kinspect.cli.options import CAPS
 from kinspect.cli.read import read
-from kinspect.cli.rules import Facts, Rule, Words
+from kinspect.cli.rules import Facts, OptionRule, Words
 from kinspect.cli.run import RUN_FACTS, RUN_RULES
 
 EXIT_STATUSES = (
@@ -36,7 +36,7 @@ EXIT_STATUSES = (
     ),
 )
 """Each exit status and its meaning."""
-RULES: dict[str, tuple[tuple[Rule, ...], Facts]] = {
+RULES: dict[str, tuple[tuple[OptionRule, ...], Facts]] = {
     "read": (RUN_RULES, RUN_FACTS),
     "live": (live.RULES, live.FACTS),
     "decode": (decode.RULES, {}),
@@ -99,7 +99,7 @@ def words(of: Words) -> tuple[str, ...]:
     return (of,) if isinstance(of, str) else of
 
 
-def refused(command: str, rule: Rule) -> list[str]:
+def refused(command: str, rule: OptionRule) -> list[str]:
     """What a rule refuses to a command: of the options and facts that the rule names, those that the command has."""
     found = group.get_command(click.Context(group), command)
     assert found is not None
@@ -127,7 +127,7 @@ class _Capitals(dict[str, str]):
         return name.upper()
 
 
-def _said(rule: Rule, commands: list[str]) -> str:
+def _said(rule: OptionRule, commands: list[str]) -> str:
     options = [*dict.fromkeys(word for name in commands for word in refused(name, rule))]
     *most, last = (
         f"`--{word.removesuffix('_name').replace('_', '-').replace('=', ' ')}`" for word in options

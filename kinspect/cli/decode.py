@@ -18,7 +18,7 @@ from kinspect.cli.completed import files, words
 from kinspect.cli.options import payload_option
 from kinspect.cli.pasted import message_bytes
 from kinspect.cli.progress import working
-from kinspect.cli.rules import Rule, check
+from kinspect.cli.rules import OptionRule, check
 from kinspect.cli.textable import aligned
 from kinspect.cli.types import SIZE
 from kinspect.errors import KinspectError
@@ -61,9 +61,9 @@ MISFIT = "texts and bytes are not shown, as the body does not fit to its last by
 FAILURES = frozenset({"malformed", "unknown_api", "unknown_version"})
 _LAST_NAME = re.compile(r"[^.\[\]]+(?=(?:\[\d+\])?$)")
 RULES = (
-    Rule("request", "{} and --response exclude each other", "response"),
-    Rule("message", "give a message or --file, not both", "path"),
-    Rule("api_version", "{} needs --api", unless="api"),
+    OptionRule("request", "{} and --response exclude each other", "response"),
+    OptionRule("message", "give a message or --file, not both", "path"),
+    OptionRule("api_version", "{} needs --api", unless="api"),
 )
 
 

@@ -64,7 +64,7 @@ from kinspect.cli.outputoptions import OUTPUT_OPTIONS
 from kinspect.cli.ownmetrics import decoding, own_metrics
 from kinspect.cli.preload import preload
 from kinspect.cli.rotated import ROTATION
-from kinspect.cli.rules import Rule, check
+from kinspect.cli.rules import OptionRule, check
 from kinspect.cli.run import RUN_FACTS, RUN_RULES, ReadRun, open_run, run_options
 from kinspect.cli.sdnotify import Notifier
 from kinspect.cli.service import Hangup, Service
@@ -158,9 +158,11 @@ OUTPUT = (
 )
 ROTATES = ("rotate_size", "rotate_time", "rotate_count")
 SAVE_RULES = (
-    Rule((*ROTATES, "rotate_keep"), "--rotate-... is for --save", unless="save"),
-    Rule("save", "{}: needs a file of its own", "shared"),
-    Rule("rotate_keep", "{}: say when a new file begins: --rotate-size, -time or -count", unless=ROTATES),
+    OptionRule((*ROTATES, "rotate_keep"), "--rotate-... is for --save", unless="save"),
+    OptionRule("save", "{}: needs a file of its own", "shared"),
+    OptionRule(
+        "rotate_keep", "{}: say when a new file begins: --rotate-size, -time or -count", unless=ROTATES
+    ),
 )
 RULES = (*ANSWER_RULES, *METRICS_RULES, *EXPLORE_RULES, *STATS_RULES, *RUN_RULES, *VIEW_RULES, *SAVE_RULES)
 FACTS = {

@@ -10,7 +10,7 @@ from kinspect.capture.save import Saving
 from kinspect.cli.answers import NOT_ASKED, answer_format, nothing_passed, typed_next
 from kinspect.cli.options import AUTO, LINES_ALONE, OTLP, make_style, usage
 from kinspect.cli.outputoptions import GOES_ON
-from kinspect.cli.rules import Rule
+from kinspect.cli.rules import OptionRule
 from kinspect.cli.run import ReadRun, RunOptions, run_options
 from kinspect.formats import FORMATS
 from kinspect.output import JSONL
@@ -21,13 +21,13 @@ from kinspect.output.tally import LOOKED_AT, PASSED
 ALONE = [name for name in output.FORMATS if name not in FORMATS]
 """Formats that answers alone have."""
 ANSWER_RULES = (
-    Rule(f"format_name={'|'.join(ALONE)}", "--format {format_name} is for --answer", unless="answer"),
-    Rule(
+    OptionRule(f"format_name={'|'.join(ALONE)}", "--format {format_name} is for --answer", unless="answer"),
+    OptionRule(
         "answer",
         f"--format {{format}} is not for --answer, which has {', '.join(output.FORMATS)}",
         unless=f"format_name={'|'.join((AUTO, *output.FORMATS))}",
     ),
-    Rule((*NOT_ASKED, *LINES_ALONE, *GOES_ON, OTLP), "{} is not for --answer", "answer"),
+    OptionRule((*NOT_ASKED, *LINES_ALONE, *GOES_ON, OTLP), "{} is not for --answer", "answer"),
 )
 
 

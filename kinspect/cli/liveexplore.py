@@ -17,7 +17,7 @@ from kinspect.cli.explore import DRAWN, SPOOL_BYTES, close, keys_from_terminal
 from kinspect.cli.interrupt import ENDED_BY_SIGNAL
 from kinspect.cli.liveview import come_from
 from kinspect.cli.options import LINES_ALONE, OTLP, make_caps
-from kinspect.cli.rules import Rule
+from kinspect.cli.rules import OptionRule
 from kinspect.cli.run import RunOptions
 from kinspect.kafka.view.view import View
 from kinspect.model import Block
@@ -28,8 +28,10 @@ from kinspect.wording import counted
 ELSEWHERE = ("answer", "output", *LINES_ALONE, "limit", "wide", "progress", OTLP, "format_name")
 """Options for printed output."""
 EXPLORE_RULES = (
-    Rule("explore", f"{DRAWN}; without {{}}, `kinspect live` prints to files and pipes", unless="terminal"),
-    Rule(ELSEWHERE, "{} is not for --explore", "explore"),
+    OptionRule(
+        "explore", f"{DRAWN}; without {{}}, `kinspect live` prints to files and pipes", unless="terminal"
+    ),
+    OptionRule(ELSEWHERE, "{} is not for --explore", "explore"),
 )
 
 

@@ -16,7 +16,7 @@ from kinspect.analysis.metrics import LABELS, KafkaMetrics, Metric, Series, expo
 from kinspect.capture.live import Live
 from kinspect.cli.health import Health, health
 from kinspect.cli.ownmetrics import decoding, own_metrics
-from kinspect.cli.rules import Rule
+from kinspect.cli.rules import OptionRule
 from kinspect.cli.run import ReadRun
 from kinspect.cli.types import COUNT
 from kinspect.errors import KinspectError
@@ -78,8 +78,10 @@ METRICS = (
     ),
 )
 METRICS_RULES = (
-    Rule(("metrics_detail", "metrics_broker", "metrics_labels"), "{} is for --metrics", unless="metrics"),
-    Rule(("answer", "explore"), "--metrics is not for {}", "metrics"),
+    OptionRule(
+        ("metrics_detail", "metrics_broker", "metrics_labels"), "{} is for --metrics", unless="metrics"
+    ),
+    OptionRule(("answer", "explore"), "--metrics is not for {}", "metrics"),
 )
 
 

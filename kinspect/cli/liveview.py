@@ -11,7 +11,7 @@ from kinspect.answers import AnswerCounter
 from kinspect.capture.live import Live
 from kinspect.cli.health import health
 from kinspect.cli.progress import PLAIN
-from kinspect.cli.rules import Rule
+from kinspect.cli.rules import OptionRule
 from kinspect.cli.run import ReadRun, RunOptions
 from kinspect.output import TABLE
 
@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 
 VIEW = "view"
 VIEW_RULES = (
-    Rule("view", f"--format {VIEW} draws on a terminal; there are others for files and pipes", unless="tty"),
-    Rule("view", f"--format {VIEW}: TERM={{term}} cannot be drawn on", unless=f"shown={VIEW}"),
-    Rule("progress", f"{{}} is not for --format {VIEW}", "view"),
+    OptionRule(
+        "view", f"--format {VIEW} draws on a terminal; there are others for files and pipes", unless="tty"
+    ),
+    OptionRule("view", f"--format {VIEW}: TERM={{term}} cannot be drawn on", unless=f"shown={VIEW}"),
+    OptionRule("progress", f"{{}} is not for --format {VIEW}", "view"),
 )
 
 

@@ -10,7 +10,7 @@ import click
 
 from kinspect.cli.completed import files, one_of, words
 from kinspect.cli.outfile import STANDARD
-from kinspect.cli.rules import Facts, Rule
+from kinspect.cli.rules import Facts, OptionRule
 from kinspect.cli.types import COUNT, DURATION, PORT, SIZE, Count, Duration, Number, Size
 from kinspect.errors import KinspectError
 from kinspect.filters.filter import Filter
@@ -161,7 +161,7 @@ IN_BODIES = {"records": False, "payload": "none", "int64": "number"}
 """Options on what bodies show, with their defaults."""
 SHOWN_RULES = (
     *(
-        Rule(
+        OptionRule(
             f"body={JSON}",
             f"{{}} is for --format {' or '.join(name for name in those_with('body') if name not in AS_TEXTS)}: a body"
             f" in {texts} is text, or there is none",
@@ -170,7 +170,7 @@ SHOWN_RULES = (
         for texts in AS_TEXTS
     ),
     *(
-        Rule(
+        OptionRule(
             name,
             f"{{}} is for --format {' or '.join(has)}, not {{format}}",
             unless=f"written={'|'.join(has)}",
@@ -178,7 +178,7 @@ SHOWN_RULES = (
         for name, has in FOR_LINES.items()
     ),
     *(
-        Rule(
+        OptionRule(
             ("payload", "int64"),
             f"{{}} is not for --format {texts}, which has bodies only with --body {TEXT}",
             f"format={texts}",
@@ -187,7 +187,7 @@ SHOWN_RULES = (
         for texts in AS_TEXTS
     ),
     *(
-        Rule(
+        OptionRule(
             (*IN_BODIES,),
             f"{{}} is not for --format {{format}}, which has bodies {each.bodies}",
             f"format={name}",
@@ -238,19 +238,23 @@ SORT = (
 )
 LINES_RULES = (
     *(
-        Rule(own.name, f"{{}} is for --format {name}", unless=f"format={name}")
+        OptionRule(own.name, f"{{}} is for --format {name}", unless=f"format={name}")
         for name, each in FORMATS.items()
         for own in each.own
     ),
     *(
-        Rule(refused.options, refused.text, f"format={name}", refused.unless)
+        OptionRule(refused.options, refused.text, f"format={name}", refused.unless)
         for name, each in FORMATS.items()
         for refused in each.refused
     ),
-    Rule("fields", f"{{}} is for {EXCHANGE} lines, and --emit leaves them out", unless=f"types={EXCHANGE}"),
-    Rule("sort", "{} needs --limit N: only the N first exchanges are kept", unless="limit"),
-    Rule("sort", f"{{}} keeps {SORTED_MOST:,} exchanges at most: give a smaller --limit", unless="sortable"),
-    Rule("sort", f"{{}} is for {EXCHANGE} lines, and --emit asks for {{other}}", "other"),
+    OptionRule(
+        "fields", f"{{}} is for {EXCHANGE} lines, and --emit leaves them out", unless=f"types={EXCHANGE}"
+    ),
+    OptionRule("sort", "{} needs --limit N: only the N first exchanges are kept", unless="limit"),
+    OptionRule(
+        "sort", f"{{}} keeps {SORTED_MOST:,} exchanges at most: give a smaller --limit", unless="sortable"
+    ),
+    OptionRule("sort", f"{{}} is for {EXCHANGE} lines, and --emit asks for {{other}}", "other"),
 )
 
 OUTPUT = (

@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 import click
 
 from kinspect.cli.options import DEFAULT_SIGNALS, OTLP, SAMPLE, SIGNALS, SPANS, split
-from kinspect.cli.rules import Facts, Rule
+from kinspect.cli.rules import Facts, OptionRule
 from kinspect.output import SEMCONV
 from kinspect.sink import EXCHANGE
 
 OTLP_RULES = (
-    Rule(("otlp_signals", "otlp_sample", "semconv"), f"{{}} is for --{OTLP}", unless=OTLP),
-    Rule("sort", f"{{}} is not for --{OTLP}: a collector sorts by itself", OTLP),
-    Rule("otlp_sample", f"{{}} is for --otlp-signals {SPANS}", unless=f"signals={SPANS}"),
+    OptionRule(("otlp_signals", "otlp_sample", "semconv"), f"{{}} is for --{OTLP}", unless=OTLP),
+    OptionRule("sort", f"{{}} is not for --{OTLP}: a collector sorts by itself", OTLP),
+    OptionRule("otlp_sample", f"{{}} is for --otlp-signals {SPANS}", unless=f"signals={SPANS}"),
 )
 OTLP_FACTS: Facts = {
     "signals": lambda asked: frozenset(

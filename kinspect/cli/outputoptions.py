@@ -9,7 +9,7 @@ import click
 from kinspect.capture.rotation import Rotation
 from kinspect.cli.options import usage
 from kinspect.cli.outfile import OpenMode, Output, check_overwrite, open_output
-from kinspect.cli.rules import Rule
+from kinspect.cli.rules import OptionRule
 from kinspect.cli.types import MODE
 from kinspect.formats import BYTES, LINES, OutputFormat, those_that_write
 
@@ -30,15 +30,17 @@ GOES_ON = ("append", *ROTATES, *ROTATED)
 LINE_FORMATS = those_that_write(LINES)
 *_SOME, _LAST = LINE_FORMATS
 OUTPUT_RULES = (
-    Rule((*GOES_ON, "output_mode"), "{} is for -o FILE", unless="path"),
-    Rule(
+    OptionRule((*GOES_ON, "output_mode"), "{} is for -o FILE", unless="path"),
+    OptionRule(
         GOES_ON,
         f"{{}} is for --format {', '.join(_SOME)} and {_LAST}, not {{format}}",
         unless=f"format={'|'.join(LINE_FORMATS)}",
     ),
-    Rule(ROTATED, "{}: say when a new file begins: --output-rotate-size or -time", unless=ROTATES),
-    Rule("append", "{} is not for numbered files (--output-rotate-...): they go on by themselves", ROTATES),
-    Rule("append", "{} goes on with FILE, and --force overwrites it: give one of them", "force"),
+    OptionRule(ROTATED, "{}: say when a new file begins: --output-rotate-size or -time", unless=ROTATES),
+    OptionRule(
+        "append", "{} is not for numbered files (--output-rotate-...): they go on by themselves", ROTATES
+    ),
+    OptionRule("append", "{} goes on with FILE, and --force overwrites it: give one of them", "force"),
 )
 
 

@@ -13,7 +13,7 @@ Facts = Mapping[str, Callable[[Any], Any]]
 """What rules look at beside options, found out from them once a rule does."""
 
 
-class Rule(NamedTuple):
+class OptionRule(NamedTuple):
     """The options are refused where one of `where` holds (none: everywhere), unless one of `unless` does. `text`: what
     is said, with `{}` for the first of them that is given, and other options and facts by their names."""
 
@@ -34,7 +34,7 @@ class OptionValues(dict[str, Any]):
         return self._facts[name](self) if name in self._facts else None
 
 
-def check(rules: Iterable[Rule], facts: Facts) -> None:
+def check(rules: Iterable[OptionRule], facts: Facts) -> None:
     """Raise click.UsageError for the first of the rules that the options of the running command break."""
     context = click.get_current_context()
     asked = OptionValues(context.params, facts)

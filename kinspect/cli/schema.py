@@ -12,7 +12,7 @@ import click
 
 from kinspect.cli import completed
 from kinspect.cli.completed import words
-from kinspect.cli.rules import Facts, Rule, check
+from kinspect.cli.rules import Facts, OptionRule, check
 from kinspect.cli.textable import fits_in_columns, in_columns
 from kinspect.errors import KinspectError
 from kinspect.filters.table import apis, errors
@@ -37,10 +37,10 @@ RETRIABLE = "retriable"
 HEADERS = {"requestheader": REQUEST, "responseheader": RESPONSE}
 
 RULES = (
-    Rule("which", "unexpected argument {which!r}", unless=f"name={ERRORS}|{RELEASES}"),
-    Rule("legacy", f"{{}} is for {ECS_TEMPLATE}", unless=f"name={ECS_TEMPLATE}"),
-    Rule(("request", "response"), "{} is for an API", unless=("api", "listed")),
-    Rule(("version", "request", "response"), "{} is for the name of a message", "listed", unless="api"),
+    OptionRule("which", "unexpected argument {which!r}", unless=f"name={ERRORS}|{RELEASES}"),
+    OptionRule("legacy", f"{{}} is for {ECS_TEMPLATE}", unless=f"name={ECS_TEMPLATE}"),
+    OptionRule(("request", "response"), "{} is for an API", unless=("api", "listed")),
+    OptionRule(("version", "request", "response"), "{} is for the name of a message", "listed", unless="api"),
 )
 FACTS: Facts = {
     "api": lambda asked: table.api(asked["name"] or "") is not None,

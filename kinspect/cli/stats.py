@@ -10,7 +10,7 @@ import click
 from kinspect.capture.live import Live
 from kinspect.cli.health import health
 from kinspect.cli.options import split
-from kinspect.cli.rules import Rule
+from kinspect.cli.rules import OptionRule
 from kinspect.cli.run import ReadRun
 from kinspect.cli.types import DURATION
 from kinspect.kafka.view.view import SCHEMA_VERSION, iso_time
@@ -26,7 +26,7 @@ STATS_INTERVAL = (
         help=f"How often --emit {STATS} gives a line.  [default: {DURATION.written(INTERVAL_NS)}]",
     ),
 )
-STATS_RULES = (Rule("stats_interval", f"{{}} is for --emit {STATS}", unless=f"types={STATS}"),)
+STATS_RULES = (OptionRule("stats_interval", f"{{}} is for --emit {STATS}", unless=f"types={STATS}"),)
 GROWING = (
     "captured_packets",
     "captured_bytes",
