@@ -64,7 +64,7 @@ UNKNOWN_TOPIC, LEADER_NOT_AVAILABLE = 3, 5
 INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 
-class Rule(NamedTuple):
+class ExpectedRule(NamedTuple):
     """Error codes of some APIs that are part of normal operation if `holds`, which is given the exchange, the code, and
     whether a fetch succeeded on its connection before. None: nothing tells."""
 
@@ -109,39 +109,43 @@ def _value(message: WireMessage | None, name: str) -> Any:
 
 
 RULES = (
-    Rule(frozenset({79}), frozenset({JOIN_GROUP}), _is_new_member, "the first step of a join (KIP-394)"),
-    Rule(
+    ExpectedRule(
+        frozenset({79}), frozenset({JOIN_GROUP}), _is_new_member, "the first step of a join (KIP-394)"
+    ),
+    ExpectedRule(
         frozenset({27}),
         frozenset({HEARTBEAT, SYNC_GROUP}),
         _always,
         "it tells members that the group rebalances",
     ),
-    Rule(
+    ExpectedRule(
         frozenset({35}), frozenset({API_VERSIONS}), _always, "the client goes on in a lower version (KIP-511)"
     ),
-    Rule(frozenset({46}), frozenset({PRODUCE}), _always, "the batch came twice, and is kept once (KIP-98)"),
-    Rule(frozenset({70, 122}), FETCH_APIS, _begins, EARLIER),
-    Rule(frozenset({84}), frozenset({ELECT_LEADERS}), _always, "the election would change nothing"),
+    ExpectedRule(
+        frozenset({46}), frozenset({PRODUCE}), _always, "the batch came twice, and is kept once (KIP-98)"
+    ),
+    ExpectedRule(frozenset({70, 122}), FETCH_APIS, _begins, EARLIER),
+    ExpectedRule(frozenset({84}), frozenset({ELECT_LEADERS}), _always, "the election would change nothing"),
     # Error 13 was the name of this for single partitions up to 0.9 (StaleLeaderEpoch).
-    Rule(
+    ExpectedRule(
         frozenset({11, 13}),
         frozenset({LEADER_AND_ISR}),
         _is_of_controller,
         "the broker has that leader epoch already",
     ),
-    Rule(
+    ExpectedRule(
         frozenset({74}),
         frozenset({END_QUORUM_EPOCH}),
         _always,
         "the others have begun another epoch already (KIP-595)",
     ),
-    Rule(
+    ExpectedRule(
         frozenset({36}),
         frozenset({CREATE_TOPICS}),
         _makes_internal,
         "another broker made the internal topic first",
     ),
-    Rule(frozenset({109}), frozenset({FETCH}), _is_follower, "it lies in tiered storage (KIP-405)"),
+    ExpectedRule(frozenset({109}), frozenset({FETCH}), _is_follower, "it lies in tiered storage (KIP-405)"),
 )
 """Codes that are expected for what the exchange itself shows."""
 
