@@ -16,7 +16,7 @@ PIECE = 500
 Places = tuple[int, ...]
 
 
-class Search:
+class FieldSearch:
     """Moves the cursor of `details` from match to match. `say` shows a message."""
 
     def __init__(self, details: Details, say: Callable[[str], None]) -> None:

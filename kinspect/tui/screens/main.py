@@ -21,7 +21,7 @@ from kinspect.output.escape import escape
 from kinspect.tui.control.exporter import ExchangeExporter
 from kinspect.tui.control.loader import AT_ONCE, READING, REST_SECONDS, Loader
 from kinspect.tui.control.pages import COUNTING, Answers, Pages
-from kinspect.tui.control.search import Search
+from kinspect.tui.control.search import FieldSearch
 from kinspect.tui.control.updates import Updates
 from kinspect.tui.index.emptystate import empty_state
 from kinspect.tui.index.export import tshark_commands
@@ -159,7 +159,7 @@ class Main(Screen[None]):
         self._status = StatusLine(self.selection, self.exchanges, self.pages.status)
         self._updates = Updates(self.exchanges, self._list_shown)
         self._loader = Loader(self.exchanges, self.details, view)
-        self._search = Search(self.details, self.say)
+        self._search = FieldSearch(self.details, self.say)
         self._exporter = ExchangeExporter(self, store, view, self.say)
 
     def compose(self) -> ComposeResult:
