@@ -63,7 +63,7 @@ class TlsSide:
         self.delivered = False
         self.over = False
         self.had_loss = False
-        self.search: Search | None = None
+        self.search: RecordSearch | None = None
         self.seen = 0
         self._wasted = 0
 
@@ -74,7 +74,7 @@ class TlsSide:
             self.reader.state(),
             fields(self.messages, MessageReader.STATE),
             self.epoch and self.epoch.origin,
-            self.search and fields(self.search, Search.STATE),
+            self.search and fields(self.search, RecordSearch.STATE),
         ]
 
     def restore(self, state: Sequence[Any]) -> None:
@@ -89,8 +89,8 @@ class TlsSide:
             suite, *made_of = epoch
             self.epoch = epoch_of(Suite(*suite), *made_of)
         if search is not None:
-            self.search = Search(None, 0)
-            fill(self.search, Search.STATE, search)
+            self.search = RecordSearch(None, 0)
+            fill(self.search, RecordSearch.STATE, search)
 
     @property
     def is_in_handshake(self) -> bool:
@@ -127,7 +127,7 @@ class TlsSide:
         self.messages.desynchronised = self.is_in_handshake
         self.had_loss = True
         if self.search is None:
-            self.search = Search(time, frame)
+            self.search = RecordSearch(time, frame)
         self.search.lose(size)
 
     @property
@@ -135,7 +135,7 @@ class TlsSide:
         """True if the search has cost as much as it may."""
         return self._wasted > WASTED_BYTES + WASTED_PER_BYTE * self.seen
 
-    def find(self, search: Search, data: bytes) -> FoundRecord | None:
+    def find(self, search: RecordSearch, data: bytes) -> FoundRecord | None:
         """Search `data`, and what was not searched before, for a record that authenticates."""
         search.window += data
         while (start := search.candidate()) is not None:
@@ -194,7 +194,7 @@ class TlsSide:
         return size if size >= 0 else None
 
 
-class Search:
+class RecordSearch:
     """Search for a record after a loss. `time` and `frame` are those of the loss, `lost` is the number of bytes lost or
     searched in vain, `window` what may still hold a record, `position` where in it the search goes on."""
 
