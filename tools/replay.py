@@ -22,7 +22,7 @@ from kinspect.capture import open_timeline
 from kinspect.model import NS_PER_SECOND, Block
 from kinspect.pipeline import Inspector
 from kinspect.tui.live.pages import LOOK_NS
-from kinspect.tui.live.picture import Status
+from kinspect.tui.live.picture import CaptureState
 from kinspect.tui.live.view import LiveView
 
 BLOCK_NS = 250_000_000
@@ -68,9 +68,9 @@ def replay(capture: str, paper: Paper, keys: str = "", first: str = "") -> None:
         wall=lambda: now / NS_PER_SECOND,
     )
 
-    def status() -> Status:
+    def status() -> CaptureState:
         counts = inspector.counts
-        return Status(counts.packets, counts.bytes, connections=inspector.open_connections)
+        return CaptureState(counts.packets, counts.bytes, connections=inspector.open_connections)
 
     def answered(counted: AnswerCounter) -> dict[str, Any]:
         span = blocks[0].times[0], inspector.end[0]

@@ -16,7 +16,7 @@ from kinspect.cli.run import ReadRun, RunOptions
 from kinspect.output import TABLE
 
 if TYPE_CHECKING:
-    from kinspect.tui.live.picture import Status
+    from kinspect.tui.live.picture import CaptureState
     from kinspect.tui.live.view import LiveView
 
 VIEW = "view"
@@ -55,13 +55,13 @@ def open_view(options: RunOptions, capture: Live) -> LiveView | None:
     return LiveView(screen, ", ".join(title), capture.stop, utc=options.values["utc"])
 
 
-def status_of(capture: Live, run: ReadRun) -> Callable[[], Status]:
+def status_of(capture: Live, run: ReadRun) -> Callable[[], CaptureState]:
     """A function that gives the view the state of the capture."""
-    from kinspect.tui.live.picture import Status
+    from kinspect.tui.live.picture import CaptureState
 
-    def status() -> Status:
+    def status() -> CaptureState:
         now = health(capture, run)
-        return Status(
+        return CaptureState(
             now.packets,
             now.bytes,
             now.kernel_drops,

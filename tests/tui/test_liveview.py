@@ -32,7 +32,7 @@ from kinspect.tui.keys import ON_LIVE
 from kinspect.tui.live import panels
 from kinspect.tui.live.keys import DOWN, END, HOME, PAGE_DOWN, PAGE_UP, UP, KeyReader
 from kinspect.tui.live.pages import OPENED
-from kinspect.tui.live.picture import LastRow, Picture, Rates, ShownPage, Status, row_of
+from kinspect.tui.live.picture import CaptureState, LastRow, Picture, Rates, ShownPage, row_of
 from kinspect.tui.live.screen import Screen
 from kinspect.tui.live.view import INTERVAL_NS, REST, ROWS, LiveView
 
@@ -95,7 +95,7 @@ def picture(**changes):
     made = Picture(
         title="eth0",
         running=3725,
-        status=Status(123_456, 98_765_432, 0, 0, 0, 7),
+        status=CaptureState(123_456, 98_765_432, 0, 0, 0, 7),
         rates=Rates(1234.5, 3_456_000, 100.4, 0.2),
         exchanges=1_234_567,
         failed=12,
@@ -184,7 +184,7 @@ def test_keys_give_way(width, keys):
 
 
 def test_drops_and_what_waits_are_told():
-    lines = shown(80, 24, status=Status(9, 9, 1_234, 56_789, 12_345_678, 3))
+    lines = shown(80, 24, status=CaptureState(9, 9, 1_234, 56_789, 12_345_678, 3))
     assert "12.3 MB wait to be decoded" in lines[0]
     assert lines[2].rstrip().endswith("kernel 1,234")
     assert lines[3].rstrip().endswith("queue 56,789")
@@ -320,7 +320,7 @@ def test_a_burst_is_drawn_at_most_so_often(drawing, least):
     paper = Paper((80, 24), clock)
     view = view_on(paper, clock)
     exchanges = [*kinspect.read(CAPTURES / "errors_java.pcap.gz")]
-    with view.at_work(Status, no_rows):
+    with view.at_work(CaptureState, no_rows):
         for number in range(5_000):
             view.take(exchanges[number % len(exchanges)])
             clock.now += SECOND // 1000
@@ -343,7 +343,7 @@ def test_keys():
         view.flush()
         return [line.plain for line in paper.lines]
 
-    with view.at_work(Status, no_rows):
+    with view.at_work(CaptureState, no_rows):
         view.take(first)
         assert " on hold" in after(" ")[0]
         view.take(second)
@@ -389,7 +389,7 @@ class Pages:
 @pytest.fixture
 def pages():
     made = Pages()
-    with made.view.at_work(Status, made.answered):
+    with made.view.at_work(CaptureState, made.answered):
         yield made
 
 
@@ -525,7 +525,9 @@ def test_rows_that_take_long_are_looked_at_less_often_than_frames_are_drawn(page
 def test_hostile_names_on_pages(name):
     row, *_ = kinspect.answer("groups", CAPTURES / "kip848.pcap.gz")["rows"]
     made = Pages()
-    with made.view.at_work(Status, lambda counted: {**no_rows(counted), "rows": [{**row, "group": name}]}):
+    with made.view.at_work(
+        CaptureState, lambda counted: {**no_rows(counted), "rows": [{**row, "group": name}]}
+    ):
         made.after("4")
         made.after("", ERRORS)
     assert {line.cell_len for line in made.paper.lines} == {80}
@@ -546,7 +548,7 @@ def test_no_message_is_kept_from_one_block_to_the_next():
     paper = Paper((80, 24), clock)
     view = view_on(paper, clock)
     exchanges = [*kinspect.read(CAPTURES / "errors_java.pcap.gz")]
-    with view.at_work(Status, no_rows):
+    with view.at_work(CaptureState, no_rows):
         for exchange in exchanges * 3:
             view.take(exchange)
         view.flush()
@@ -576,7 +578,7 @@ def test_without_the_screen_nothing_is_drawn():
     paper = Paper((80, 24), clock)
     view = view_on(paper, clock)
     view.flush()
-    with view.at_work(Status, no_rows):
+    with view.at_work(CaptureState, no_rows):
         pass
     clock.now += SECOND
     view.flush()

@@ -20,7 +20,7 @@ ABOUT_SHOWN = 400
 NAME_SHOWN = 100
 
 
-class Status(NamedTuple):
+class CaptureState(NamedTuple):
     """State of the capture: packets and bytes on the wire, packets dropped by the kernel, packets without room in the
     queue, bytes that wait there, open TCP connections, and interfaces that are away."""
 
@@ -72,7 +72,7 @@ class Picture(NamedTuple):
 
     title: str
     running: float
-    status: Status
+    status: CaptureState
     rates: Rates
     exchanges: int
     failed: int

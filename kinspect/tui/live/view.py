@@ -26,7 +26,7 @@ from kinspect.sink import CONNECTION, EXCHANGE, Sink
 from kinspect.tui.live import pages, panels
 from kinspect.tui.live.keys import KeyReader
 from kinspect.tui.live.pages import OPENED, LivePage
-from kinspect.tui.live.picture import LastRow, Picture, Rates, ShownPage, Status, row_of
+from kinspect.tui.live.picture import CaptureState, LastRow, Picture, Rates, ShownPage, row_of
 from kinspect.tui.live.screen import Screen
 
 INTERVAL_NS = NS_PER_SECOND // 5
@@ -90,14 +90,14 @@ class LiveView(Sink):
         self._held = False
         self._help = False
         self._before: Below | None = None
-        self._status: Callable[[], Status] | None = None
+        self._status: Callable[[], CaptureState] | None = None
         self._answered: Answered | None = None
         self._keys = KeyReader()
         self._pages: dict[str, LivePage] = {}
         self._page: LivePage | None = None
 
     @contextmanager
-    def at_work(self, status: Callable[[], Status], answered: Answered) -> Iterator[None]:
+    def at_work(self, status: Callable[[], CaptureState], answered: Answered) -> Iterator[None]:
         """Context that takes the screen. `status`: gives the state of the capture; `answered`: the rows of pages."""
         with self._screen:
             self._status, self._answered = status, answered
@@ -177,7 +177,7 @@ class LiveView(Sink):
         end = self._clock()
         page.due = max(begin + pages.LOOK_NS, end + REST * (end - begin))
 
-    def _picture(self, now: int, status: Status, shown: ShownPage | None) -> Picture:
+    def _picture(self, now: int, status: CaptureState, shown: ShownPage | None) -> Picture:
         """The picture now. On hold, everything below the head stays as it was."""
         if self._before is None or not self._held:
             self._before = self._below(now)
@@ -205,7 +205,7 @@ class LiveView(Sink):
         traffic, seconds = self._recent.whole(now) if self._whole else self._recent.minute(now)
         return Below(traffic.result(RANKED), seconds, [*self._rows])
 
-    def _rated(self, now: int, status: Status) -> Rates:
+    def _rated(self, now: int, status: CaptureState) -> Rates:
         counts = (status.packets, status.bytes, self._exchanges, self._failed)
         for rate, count, before in zip(self._rates, counts, self._counted, strict=True):
             rate.add(now, count - before)
