@@ -32,7 +32,7 @@ from kinspect.capture.pcapng import read_pcapng
 from kinspect.capture.reader import Findings, new_block
 from kinspect.capture.ring import ANY, BLOCK_BYTES, RING_BYTES, Ring, interface_error
 from kinspect.capture.save import SaveFiles, Saving
-from kinspect.capture.timeline import Status
+from kinspect.capture.timeline import SourceStatus
 from kinspect.capture.worker import CaptureWorker, Plan
 from kinspect.capture.writer import interface_block, section
 from kinspect.errors import CaptureError
@@ -160,9 +160,9 @@ class Live:
         return self._blocks
 
     @property
-    def status(self) -> Status:
+    def status(self) -> SourceStatus:
         counters = self.counters
-        return Status(
+        return SourceStatus(
             self._errors,
             counters.bytes,
             reached=counters.reached or None,

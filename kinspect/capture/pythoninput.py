@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeAlias
 from kinspect.capture.reader import BLOCK_SIZE
 from kinspect.capture.scapypackets import LINK_TYPES, Converter, PacketRow, ScapyPacket, is_packet
 from kinspect.capture.source import unreadable
-from kinspect.capture.timeline import Packets, Status, open_timeline
+from kinspect.capture.timeline import Packets, SourceStatus, open_timeline
 from kinspect.errors import CaptureError, KinspectError, TruncatedCaptureError
 from kinspect.model import SKEW_NS, Block
 
@@ -114,7 +114,7 @@ class PythonPackets:
     def __init__(self, items: Iterator[Any], whole: bool) -> None:
         self.files = [NAME]
         self.secrets: list[bytes] = []
-        self.status = Status([], bytes_total=0 if whole else None)
+        self.status = SourceStatus([], bytes_total=0 if whole else None)
         self._items = items
         self._block_size = BLOCK_SIZE if whole else 0
         self._converter = Converter()

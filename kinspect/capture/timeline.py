@@ -55,7 +55,7 @@ def slice_block(block: Block, start: int, stop: int) -> Block:
     )
 
 
-class Status(NamedTuple):
+class SourceStatus(NamedTuple):
     """How reading or capturing stands. None: it is not known, as files do not say it, or an interface has none of it.
 
     `errors`: of inputs that could not be read at all, or not to the end (often TruncatedCaptureError). `bytes_read`: of
@@ -88,7 +88,7 @@ class Packets(Protocol):
         """TLS key logs found so far; one may stand behind the packets it is for."""
 
     @property
-    def status(self) -> Status:
+    def status(self) -> SourceStatus:
         """How it stands at the block handed out last."""
 
     def __iter__(self) -> Iterator[Block]: ...
@@ -165,9 +165,9 @@ class Timeline:
         self._blocks.close()
 
     @property
-    def status(self) -> Status:
+    def status(self) -> SourceStatus:
         drops = self._findings.drops
-        return Status(
+        return SourceStatus(
             self.errors,
             sum(cursor.source.position for cursor in self._cursors),
             self.bytes_total,

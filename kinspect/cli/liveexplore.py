@@ -12,7 +12,7 @@ import click
 from kinspect.capture.keylog import KeyLogFile
 from kinspect.capture.live import Live
 from kinspect.capture.source import STDIN
-from kinspect.capture.timeline import Status
+from kinspect.capture.timeline import SourceStatus
 from kinspect.cli.explore import DRAWN, SPOOL_BYTES, close, keys_from_terminal
 from kinspect.cli.interrupt import ENDED_BY_SIGNAL
 from kinspect.cli.liveview import come_from
@@ -62,7 +62,7 @@ class Followed:
         self.stop()
 
     @property
-    def status(self) -> Status:
+    def status(self) -> SourceStatus:
         return self._capture.status
 
 

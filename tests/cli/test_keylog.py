@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from kinspect.capture.keylog import KeyLogFile
-from kinspect.capture.timeline import Status
+from kinspect.capture.timeline import SourceStatus
 from kinspect.cli.interrupt import Interrupt
 from kinspect.cli.run import ReadRun
 from kinspect.errors import KinspectError
@@ -32,7 +32,7 @@ def test_a_key_log_without_secrets_is_named_once(capsys, texts, lines):
         keylog=SimpleNamespace(more=lambda: next(following)),
         values={"keylog": "keys", "utc": False},
     )
-    packets = SimpleNamespace(secrets=[], status=Status([], bytes_total=0))
+    packets = SimpleNamespace(secrets=[], status=SourceStatus([], bytes_total=0))
     run = ReadRun(packets, Inspector(), options, Interrupt(), None, [], keylog=options.keylog)
     for _ in texts:
         run.add_secrets()

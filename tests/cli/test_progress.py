@@ -17,7 +17,7 @@ from types import SimpleNamespace
 import pytest
 from support.tui import CAPTURES
 
-from kinspect.capture.timeline import Status
+from kinspect.capture.timeline import SourceStatus
 from kinspect.cli import complain, progress
 
 ERASE = progress.ERASE
@@ -109,7 +109,7 @@ def test_it_makes_way_for_messages_and_stays_away_while_they_come(stderr, clock,
 def test_lines_that_cannot_be_taken_away_are_few(stderr, clock, monkeypatch, term, terminal):
     monkeypatch.setenv("TERM", term)
     stderr.isatty = lambda: terminal
-    shown = progress.of_reading(SimpleNamespace(status=Status([], 10_000, 100_000)))
+    shown = progress.of_reading(SimpleNamespace(status=SourceStatus([], 10_000, 100_000)))
     for clock[0] in range(101, 115):
         shown.update()
     shown.stop()

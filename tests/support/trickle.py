@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import cycle
 
 from kinspect.capture import open_timeline, slice_block
-from kinspect.capture.timeline import Status
+from kinspect.capture.timeline import SourceStatus
 from kinspect.capture.worker import BEAT_NS
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.wire.pair import ANSWERED
@@ -31,7 +31,7 @@ class Trickle:
     def __init__(self, path: str, apart: tuple[float, ...]) -> None:
         self.now = 1000.0
         self.came: dict[int, float] = {}
-        self.status = Status([])
+        self.status = SourceStatus([])
         self.secrets: list[bytes] = []
         self._path = path
         self._apart = cycle(apart)

@@ -10,7 +10,7 @@ from support.tui import CAPTURES, ERRORS, indexed
 
 import kinspect.run
 from kinspect.capture import open_timeline
-from kinspect.capture.timeline import Status
+from kinspect.capture.timeline import SourceStatus
 from kinspect.errors import CaptureError
 from kinspect.kafka.wire.pair import ANSWERED
 from kinspect.model import Block
@@ -110,7 +110,7 @@ class Packets:
         self._refused = refused
         self._ended = False
         self.secrets = []
-        self.status = Status([], kernel_drops=3, queue_drops=4, captured_packets=0)
+        self.status = SourceStatus([], kernel_drops=3, queue_drops=4, captured_packets=0)
 
     def start(self):
         if self._refused is not None:
