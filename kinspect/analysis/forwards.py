@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from kinspect.analysis.record import Record
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.fields import envelope
-from kinspect.kafka.summary import REQUEST_DATA, RESPONSE_DATA, Summary
+from kinspect.kafka.summary import REQUEST_DATA, RESPONSE_DATA, BodySummary
 from kinspect.kafka.wire.ends import Ends
 from kinspect.kafka.wire.hashes import blake2b
 from kinspect.kafka.wire.message import WireMessage
@@ -170,7 +170,7 @@ def without_carried(exchange: Exchange) -> Exchange:
     if exchange.api_key != ENVELOPE:
         return exchange
     bare = exchange.copy()
-    bare.summarised = Summary(exchange, opens=False)
+    bare.summarised = BodySummary(exchange, opens=False)
     return bare
 
 

@@ -281,7 +281,7 @@ class _Found:
             self.body(inner.decoded)
 
 
-class Summary:
+class BodySummary:
     """Names and counts from one exchange's bodies. Lists are whole, each name once, request before response.
 
     `topics`: names, or ids without a known name, which are also `unresolved_topic_ids`. `partitions`: texts like
@@ -462,11 +462,11 @@ def _layouts_hold(
     return any([bool(paths(layout)) for layout in layouts])
 
 
-def summary_of(exchange: Pair) -> Summary:
+def summary_of(exchange: Pair) -> BodySummary:
     """The exchange's summary; computed once."""
     found = exchange.summarised
-    if not isinstance(found, Summary):
-        found = exchange.summarised = Summary(exchange)
+    if not isinstance(found, BodySummary):
+        found = exchange.summarised = BodySummary(exchange)
     return found
 
 
@@ -593,7 +593,7 @@ def _before_its_request(exchange: Pair, by: int) -> str:
     return text
 
 
-def _record_problems(message: WireMessage, summary: Summary, with_records: bool) -> Iterator[Problem]:
+def _record_problems(message: WireMessage, summary: BodySummary, with_records: bool) -> Iterator[Problem]:
     """Problems of the message's record sets, with the field's path and offsets within the message."""
     decoded = message.decode()
     if decoded.layout is None or decoded.body is None or message.raw is None:

@@ -33,7 +33,7 @@ from kinspect.capture import open_timeline
 from kinspect.kafka.connection.connection import KafkaConnection
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.ledger import Ledger
-from kinspect.kafka.summary import Summary
+from kinspect.kafka.summary import BodySummary
 from kinspect.kafka.view.view import View
 from kinspect.kafka.wire.names import LearnedNames
 from kinspect.kafka.wire.order import LineNumbering
@@ -220,7 +220,7 @@ def decode(inputs: Inputs) -> None:
 
 def summaries(inputs: Inputs) -> None:
     for exchange in inputs.exchanges:
-        Summary(exchange)
+        BodySummary(exchange)
 
 
 def to_dicts(inputs: Inputs, view: View) -> None:

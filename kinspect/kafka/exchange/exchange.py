@@ -37,7 +37,7 @@ class Exchange(Pair):
         return wait.wait(self, self.service_ns, self.latency_ns)
 
     @property
-    def summary(self) -> summary.Summary:
+    def summary(self) -> summary.BodySummary:
         """Topics, partitions, groups, records and errors of both bodies; computed once."""
         return summary.summary_of(self)
 

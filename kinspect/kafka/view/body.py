@@ -18,10 +18,10 @@ from kinspect.kafka.summary import (
     REQUEST_DATA,
     RESPONSE_DATA,
     UNALIGNED_RECORDS,
+    BodySummary,
     RecordField,
     RecordRoom,
     Struct,
-    Summary,
     problems_of,
     summary_of,
 )
@@ -53,7 +53,11 @@ class Scope:
     """.split()
 
     def __init__(
-        self, exchange: Pair, message: WireMessage | None, summary: Summary | None, protocol_type: str | None
+        self,
+        exchange: Pair,
+        message: WireMessage | None,
+        summary: BodySummary | None,
+        protocol_type: str | None,
     ) -> None:
         self._exchange = exchange
         self._message = message

@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import Any, Final
 
 from kinspect.errors import KinspectError
-from kinspect.kafka.summary import Summary, problems_of, summary_of
+from kinspect.kafka.summary import BodySummary, problems_of, summary_of
 from kinspect.kafka.summary import problems as all_problems
 from kinspect.kafka.view import fieldnames, forms, projection
 from kinspect.kafka.view.body import BodyView
@@ -80,7 +80,7 @@ Make = Callable[..., Any]
 def _listed(name: str) -> Make:
     """The first entries of a list of the summary."""
 
-    def first(summary: Summary) -> Any:
+    def first(summary: BodySummary) -> Any:
         return getattr(summary, name)[:LISTED]
 
     return first
