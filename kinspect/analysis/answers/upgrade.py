@@ -46,7 +46,7 @@ class _Client(Client):
 
 
 @dataclass(slots=True)
-class _Broker(Record):
+class _BrokerVersions(Record):
     """Newest versions that a broker told, by API key."""
 
     newest: tuple[Any, Any] | None = field(default=None, metadata=GREATEST)
@@ -69,7 +69,7 @@ class Upgrade(Answer):
         self._newest_ranges = releases[newest]
         self._own_format = _format(PRODUCE, self._ranges[PRODUCE].high)
         self._clients = self.records(_Client)
-        self._brokers = self.records(_Broker)
+        self._brokers = self.records(_BrokerVersions)
 
     def add(self, exchange: Exchange) -> None:
         client = self._clients.of(*client_key(exchange))
