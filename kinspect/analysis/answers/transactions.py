@@ -76,7 +76,7 @@ class _Producer(Record):
 
 
 @dataclass(slots=True)
-class _Client(Record):
+class _ClientHoles(Record):
     """Holes in the connections of a client, or of any at its address if that is all that is known: requests may be
     missing there."""
 
@@ -90,7 +90,7 @@ class Transactions(Answer):
         super().__init__()
         self._ids = self.records(_Id)
         self._producers = self.records(_Producer)
-        self._clients = self.records(_Client)
+        self._clients = self.records(_ClientHoles)
 
     def add(self, exchange: Exchange) -> None:
         if exchange.after_hole and (client := self._clients.of(*client_key(exchange))) is not None:
