@@ -87,7 +87,7 @@ class Use(Record):
 
 
 @dataclass(slots=True)
-class _Client(Record):
+class _ClientGroups(Record):
     """Groups that a client id at an address is in."""
 
     groups: set[str] = field(default_factory=set)
@@ -109,7 +109,7 @@ class Topics(Answer):
     def __init__(self) -> None:
         super().__init__()
         self._uses = self.records(Use)
-        self._clients = self.records(_Client)
+        self._clients = self.records(_ClientGroups)
         self._tied = self.records(GroupTopics)
 
     def add(self, exchange: Exchange) -> None:
