@@ -104,7 +104,7 @@ def interpret(
     Offsets of problems count from `base`, those of spans and the failure are indexes into `data`. A body that takes
     more than `max_memory` bytes (`memory`), including the spans if they are wanted, is read up to that point.
     """
-    reader = _Reader(layout, data, start, end, base, spans, max_memory)
+    reader = _BodyReader(layout, data, start, end, base, spans, max_memory)
     body: Body = {}
     failure = None
     full = cut = False
@@ -120,7 +120,7 @@ def interpret(
     )
 
 
-class _Reader:
+class _BodyReader:
     def __init__(
         self,
         layout: Layout,
