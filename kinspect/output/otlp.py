@@ -83,7 +83,7 @@ class Reasons(logging.Handler):
             self._own.first = record.getMessage().partition(" encountered while")[0]
 
 
-class _Session(requests.Session):
+class _HttpSession(requests.Session):
     """Talks to a collector. `away`: why the last request reached none that takes it now; None if it did.
 
     What the SDK would try again, in sleeps that nobody can end, is an error to it that it leaves alone.
@@ -144,7 +144,7 @@ class Sender:
 
     def __init__(self, signal: str, url: str, reasons: Reasons, ending: threading.Event) -> None:
         exporter, path = _EXPORTERS[signal]
-        self._session = _Session(url)
+        self._session = _HttpSession(url)
         endpoint = f"{url.rstrip('/')}/{path}"
         self.exporter: SdkExporter = exporter(endpoint=endpoint, timeout=SEND_SECONDS, session=self._session)
         self._reasons = reasons
