@@ -50,7 +50,7 @@ Key = tuple[str | int, ...]
 """Of a Fetch the session's id, of a share session its group and member."""
 
 
-class _Session:
+class _FetchSession:
     """`epoch`: that of the last request; `count`: how many `partitions` there are; `whole`: these are all of them."""
 
     __slots__ = ("count", "epoch", "partitions", "whole")
@@ -70,9 +70,9 @@ class FetchSessions:
         self._room = room
         self._heads_only = heads_only
         # The one begun last stands last.
-        self._sessions: dict[Key, _Session] = {}
+        self._sessions: dict[Key, _FetchSession] = {}
         # Of the last full Fetch whose answer was not seen: it may have begun a session.
-        self._unnamed: _Session | None = None
+        self._unnamed: _FetchSession | None = None
 
     def state(self) -> list[Any]:
         """Plain values for `restore`."""
@@ -143,17 +143,17 @@ class FetchSessions:
             self._keep(key, self._begun(epoch, request))
         return None
 
-    def _begun(self, epoch: int, request: WireMessage) -> _Session:
+    def _begun(self, epoch: int, request: WireMessage) -> _FetchSession:
         """The session that a request begins."""
         partitions, count = _added(NO_PARTITIONS, 0, self._named(request, "topics"))
-        return _Session(epoch, partitions, count, request.complete)
+        return _FetchSession(epoch, partitions, count, request.complete)
 
     def _go_on(self, key: Key, epoch: int, request: WireMessage) -> Fetched:
         """Take a later request of a session."""
         session = self._sessions.get(key)
         if session is None:
             self._room.under_way += 1
-            session = self._keep(key, _Session(epoch, NO_PARTITIONS, 0, False))
+            session = self._keep(key, _FetchSession(epoch, NO_PARTITIONS, 0, False))
         elif not request.complete or epoch != _after(session.epoch):
             self._hold(session, NO_PARTITIONS, 0)
             session.whole = False
@@ -165,7 +165,7 @@ class FetchSessions:
         self._hold(session, *_without(partitions, count, self._named(request, "forgotten_topics_data")))
         return asked
 
-    def _keep(self, key: Key, session: _Session) -> _Session:
+    def _keep(self, key: Key, session: _FetchSession) -> _FetchSession:
         self._forget(key)
         asked, count = session.partitions, session.count
         session.partitions, session.count = NO_PARTITIONS, 0
@@ -175,7 +175,7 @@ class FetchSessions:
             self._forget(next(iter(self._sessions)))
         return session
 
-    def _hold(self, session: _Session, partitions: Partitions, count: int) -> None:
+    def _hold(self, session: _FetchSession, partitions: Partitions, count: int) -> None:
         """Let a session have these partitions, if there is room for so many."""
         if partitions is session.partitions:
             return
@@ -204,14 +204,14 @@ class FetchSessions:
         return found
 
 
-def _session_state(session: _Session) -> list[Any]:
+def _session_state(session: _FetchSession) -> list[Any]:
     return [session.epoch, partitions_state(session.partitions), session.whole]
 
 
-def _session_from(state: Sequence[Any]) -> _Session:
+def _session_from(state: Sequence[Any]) -> _FetchSession:
     epoch, partitions, whole = state
     known = partitions_from(partitions)
-    return _Session(epoch, known, partition_count(known), whole)
+    return _FetchSession(epoch, known, partition_count(known), whole)
 
 
 def _after(epoch: int) -> int:
