@@ -124,7 +124,7 @@ def _load(source: str, title: str) -> Any:
     return namespace["run"]
 
 
-class _Writer:
+class _SourceWriter:
     """Lines of source with their indentation, and the `struct` objects they use.
 
     A field's variable is its name, `_` and the depth of its struct; no other variable has a `_`.
@@ -155,7 +155,7 @@ class _Writer:
         return "\n".join([*imports, *constants, head, *self.lines, ""])
 
 
-class _DecodeWriter(_Writer):
+class _DecodeWriter(_SourceWriter):
     """Emits a decoder. Fixed-width fields wait in `pending` until something of another width needs the position.
 
     The length that follows a run of fixed-width fields is read with it. Unwanted fields become pad bytes of the run, or
@@ -387,7 +387,7 @@ class _DecodeWriter(_Writer):
                     self.line("raise Malformed")
 
 
-class _EncodeWriter(_Writer):
+class _EncodeWriter(_SourceWriter):
     """Emits an encoder: `add` appends a part of the message to the list that is being filled."""
 
     def __init__(self) -> None:
