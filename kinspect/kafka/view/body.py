@@ -161,7 +161,7 @@ class _Plan:
     `tagged` tests for them. Any struct of a flexible message can have such fields, but hardly any does."""
 
     def __init__(self, view: BodyView, layout: Layout) -> None:
-        self.light = _Writer(view, layout, False).struct(layout.fields)
+        self.light = _BodyWriter(view, layout, False).struct(layout.fields)
         self.tagged = _tag_check(layout.fields) if layout.flexible else None
         self._view, self._layout = view, layout
         self._full: Rewrite | None = None
@@ -169,7 +169,7 @@ class _Plan:
     @property
     def full(self) -> Rewrite | None:
         if self._full is None:
-            self._full = _Writer(self._view, self._layout, True).struct(self._layout.fields)
+            self._full = _BodyWriter(self._view, self._layout, True).struct(self._layout.fields)
         return self._full
 
 
@@ -203,7 +203,7 @@ def _protocol_type(message: WireMessage, exchange: Pair) -> str | None:
 SECRET_MARKERS: Final = ("is_sensitive", "config_type")
 
 
-class _Writer:
+class _BodyWriter:
     """Compiles one layout's structs. `tags`: unknown tagged fields are looked for in each."""
 
     def __init__(self, view: BodyView, layout: Layout, tags: bool) -> None:
