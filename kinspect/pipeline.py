@@ -84,9 +84,9 @@ class Inspector:
     known beforehand. `kafka_ports`: ports whose traffic is Kafka whatever its first bytes look like. `heads_only`:
     bodies are not needed. `waits`: `Exchange.wait` is asked for; it is not exact without. `emit`: kinds of lines to
     give (`exchange`, `connection`, `gap`). `files`: names of the inputs, for the frame references; the list may grow
-    while packets are fed. `takes`: selects the islands (`kinspect.tcp.keys.pair`) of this inspector; the rest is left
-    to others. `origin`: where the packets come from. `ordered`: if False, lines are returned by `arrived`, and names in
-    `learned` count once they are in `names`: for several inspectors of one run.
+    while packets are fed. `takes`: selects the islands (`kinspect.tcp.flowkeys.pair`) of this inspector; the rest is
+    left to others. `origin`: where the packets come from. `ordered`: if False, lines are returned by `arrived`, and
+    names in `learned` count once they are in `names`: for several inspectors of one run.
     """
 
     def __init__(

@@ -25,7 +25,7 @@ from kinspect.link import Dissector
 from kinspect.model import Block, Caps, Counts
 from kinspect.pipeline import Inspector
 from kinspect.protocol import Message, encode_request
-from kinspect.tcp.keys import pair
+from kinspect.tcp.flowkeys import pair
 from kinspect.tcp.runclock import ISLANDS
 from kinspect.tls.handshake import MessageReader
 

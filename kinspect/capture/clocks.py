@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from kinspect.link import Dissector
 from kinspect.model import ACK, FIN, SYN, Block, Caps, Counts
-from kinspect.tcp.keys import ends, pair, reverse_key
+from kinspect.tcp.flowkeys import ends, pair, reverse_key
 from kinspect.tcp.sequence import NEAR, distance
 
 LOOKED_AT: Final = 20_000

@@ -30,7 +30,7 @@ from kinspect.spark.chunks import (
 )
 from kinspect.spark.merge import Bases
 from kinspect.spark.splits import Report, Split, read_split
-from kinspect.tcp.keys import pair
+from kinspect.tcp.flowkeys import pair
 
 # Bytes of captures after which waiting packets are flushed.
 _HELD_BYTES = 32 * 1024 * 1024

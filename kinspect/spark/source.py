@@ -27,7 +27,7 @@ from kinspect.spark.splits import SPLIT_BYTES, Report, Split, boundary, plan, re
 from kinspect.spark.storage import everywhere, expand, length, shown
 from kinspect.spark.streaming.source import FORMAT, SHARD_ROWS, WATCH, StreamReader, Watch
 from kinspect.tables.columns import parse_columns
-from kinspect.tcp.keys import address_size, scope
+from kinspect.tcp.flowkeys import address_size, scope
 
 PACKETS, SEGMENTS = "packets", "segments"
 

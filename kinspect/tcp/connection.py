@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 from kinspect.state import fields, fill
+from kinspect.tcp.flowkeys import address_size
 from kinspect.tcp.held import FINISH, Held
-from kinspect.tcp.keys import address_size
 from kinspect.tcp.sequence import distance
 from kinspect.tcp.strays import Stray
 

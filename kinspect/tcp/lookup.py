@@ -24,7 +24,7 @@ from typing import Final
 
 from kinspect.model import ACK, FRAME_BITS, SYN, Segment
 from kinspect.tcp.connection import Connection, Half, Island
-from kinspect.tcp.keys import ends, scope, tunnels
+from kinspect.tcp.flowkeys import ends, scope, tunnels
 from kinspect.tcp.sequence import MAX_WINDOW, NEAR, distance
 
 # A SYN-ACK acknowledges the SYN and perhaps as much data in it.

@@ -16,7 +16,7 @@ from kinspect.model import ACK, FIN, FRAME_BITS, NS_PER_MS, RST, SYN, Caps, Coun
 from kinspect.tcp import timestamps
 from kinspect.tcp.connection import FOREIGN, NEVER, Connection, Half, Island, StreamHandler
 from kinspect.tcp.delivery import LINGER_PACKETS, NOBODY, Delivery
-from kinspect.tcp.keys import ends, pair, reverse_key, scope
+from kinspect.tcp.flowkeys import ends, pair, reverse_key, scope
 from kinspect.tcp.lookup import CLOSE, SYN_DISTANCE, find_half, has_nearer, is_near
 from kinspect.tcp.recent import LOOKED_AT, RecentPackets
 from kinspect.tcp.runclock import LOOK_EACH, RunClock

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from kinspect.model import NS_PER_MS, Segment
-from kinspect.tcp.keys import pair
+from kinspect.tcp.flowkeys import pair
 from kinspect.tcp.sequence import MASK
 from kinspect.tcp.timestamps import ABSENT, timestamp
 

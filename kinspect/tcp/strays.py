@@ -10,7 +10,7 @@ from collections import deque
 from typing import Any, Final
 
 from kinspect.model import ACK, RST, Counts, Segment
-from kinspect.tcp.keys import ends
+from kinspect.tcp.flowkeys import ends
 from kinspect.tcp.sequence import NEAR, distance
 
 # Number of strays remembered per island, the newest ones.

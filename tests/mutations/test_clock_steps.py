@@ -16,7 +16,7 @@ from support.reading import ends as ends_of
 
 from kinspect.output.summary import step_text
 from kinspect.spark.chunks import pack, unpack
-from kinspect.tcp.keys import pair
+from kinspect.tcp.flowkeys import pair
 from kinspect.tcp.runclock import ISLANDS, LOOK_EACH, PATIENCE
 
 HOUR = 3600 * 10**9
