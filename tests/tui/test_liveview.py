@@ -28,7 +28,7 @@ from kinspect.output import Style
 from kinspect.output.answers import layout
 from kinspect.output.console import make_console
 from kinspect.pipeline import Inspector
-from kinspect.tui.keys import ON_LIVE
+from kinspect.tui.keybindings import ON_LIVE
 from kinspect.tui.live import panels
 from kinspect.tui.live.keys import DOWN, END, HOME, PAGE_DOWN, PAGE_UP, UP, KeyReader
 from kinspect.tui.live.pages import OPENED

@@ -24,7 +24,7 @@ from kinspect.tui.index.filterline import parse_filter
 from kinspect.tui.index.indexer import Inputs
 from kinspect.tui.index.reread import StoppedError
 from kinspect.tui.index.spool import Spool
-from kinspect.tui.keys import PAGE_KEYS
+from kinspect.tui.keybindings import PAGE_KEYS
 from kinspect.tui.screens.main import ON_LIST, ON_PAGE
 
 GROUPS = CAPTURES / "4.4.0" / "groups_classic.pcap.gz"

@@ -16,7 +16,7 @@ from kinspect.tui.index.answerlines import AnswerLines
 from kinspect.tui.index.counting import Question, Reply, ask
 from kinspect.tui.index.reread import StoppedError
 from kinspect.tui.index.selection import Selection
-from kinspect.tui.keys import PAGE_KEYS
+from kinspect.tui.keybindings import PAGE_KEYS
 from kinspect.tui.widgets.answer import AnswerRows
 from kinspect.wording import counted
 

@@ -15,7 +15,7 @@ from kinspect.model import NS_PER_MS
 from kinspect.output import table
 from kinspect.output.columns import Column, Grid, fit
 from kinspect.output.escape import escape
-from kinspect.tui.keys import ON_LIVE
+from kinspect.tui.keybindings import ON_LIVE
 from kinspect.tui.live.pages import OPENED
 from kinspect.tui.live.picture import LastRow, Picture, ShownPage
 

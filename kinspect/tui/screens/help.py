@@ -11,7 +11,7 @@ from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from kinspect.tui.keys import FILTERS, OF_LIST, RECIPES, SECTIONS
+from kinspect.tui.keybindings import FILTERS, OF_LIST, RECIPES, SECTIONS
 
 
 class Help(ModalScreen[None]):

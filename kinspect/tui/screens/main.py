@@ -30,7 +30,7 @@ from kinspect.tui.index.hidden import hint
 from kinspect.tui.index.rowfilter import page_of, row_filter
 from kinspect.tui.index.selection import Selection
 from kinspect.tui.index.store import Store
-from kinspect.tui.keys import OF_DETAILS, OF_LIST, OF_PAGES, PAGE_KEYS, SECTIONS
+from kinspect.tui.keybindings import OF_DETAILS, OF_LIST, OF_PAGES, PAGE_KEYS, SECTIONS
 from kinspect.tui.screens.help import Help
 from kinspect.tui.screens.prompts import FileName, TextScreen
 from kinspect.tui.widgets.answer import AnswerPage, AnswerRows
