@@ -30,7 +30,7 @@ from kinspect.output.console import make_console
 from kinspect.pipeline import Inspector
 from kinspect.tui.keybindings import ON_LIVE
 from kinspect.tui.live import panels
-from kinspect.tui.live.keys import DOWN, END, HOME, PAGE_DOWN, PAGE_UP, UP, KeyReader
+from kinspect.tui.live.keyreader import DOWN, END, HOME, PAGE_DOWN, PAGE_UP, UP, KeyReader
 from kinspect.tui.live.pages import OPENED
 from kinspect.tui.live.picture import CaptureState, LastRow, Picture, Rates, ShownPage, row_of
 from kinspect.tui.live.screen import Screen

@@ -16,7 +16,7 @@ from kinspect.output import Style
 from kinspect.output.answers.layout import Room
 from kinspect.tui.index.answerlines import AnswerLines
 from kinspect.tui.keybindings import PAGE_KEYS
-from kinspect.tui.live.keys import DOWN, END, HOME, LEFT, PAGE_DOWN, PAGE_UP, RIGHT, UP
+from kinspect.tui.live.keyreader import DOWN, END, HOME, LEFT, PAGE_DOWN, PAGE_UP, RIGHT, UP
 from kinspect.tui.live.picture import ShownPage
 
 OPENED = {key: name for name, key in PAGE_KEYS.items()}

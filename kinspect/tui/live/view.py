@@ -24,7 +24,7 @@ from kinspect.output import Style, table
 from kinspect.output.clock import day_and_clock
 from kinspect.sink import CONNECTION, EXCHANGE, Sink
 from kinspect.tui.live import pages, panels
-from kinspect.tui.live.keys import KeyReader
+from kinspect.tui.live.keyreader import KeyReader
 from kinspect.tui.live.pages import OPENED, LivePage
 from kinspect.tui.live.picture import CaptureState, LastRow, Picture, Rates, ShownPage, row_of
 from kinspect.tui.live.screen import Screen
