@@ -3,7 +3,7 @@
 import rfc8448
 from talks import Reading
 
-from kinspect.tls.keys import expand_label, keys_12, keys_13, next_secret, prf
+from kinspect.tls.keyderivation import expand_label, keys_12, keys_13, next_secret, prf
 from kinspect.tls.suites import suite
 
 AES_128 = suite(0x1301)

@@ -8,7 +8,7 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from kinspect.tls.keys import Keys
+from kinspect.tls.keyderivation import Keys
 from kinspect.tls.protection import Aead12, Aead13, Cbc12
 from kinspect.tls.suites import suite
 
