@@ -39,7 +39,7 @@ from kinspect.tui.widgets.exchanges import Exchanges, Titles
 from kinspect.tui.widgets.filterbar import FilterBar
 from kinspect.tui.widgets.findbar import FindBar
 from kinspect.tui.widgets.keyline import KeyLine, Short
-from kinspect.tui.widgets.lines import Lines
+from kinspect.tui.widgets.linelist import Lines
 from kinspect.tui.widgets.status import InputErrors, StatusLine
 from kinspect.wording import counted
 

@@ -14,7 +14,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from kinspect.tui.index.answerlines import AnswerLines
-from kinspect.tui.widgets.lines import Lines
+from kinspect.tui.widgets.linelist import Lines
 
 
 class AnswerRows(Lines):

@@ -13,7 +13,7 @@ from kinspect.tui.widgets.fieldline import FieldLine
 from kinspect.tui.widgets.fieldtree import FieldTree
 from kinspect.tui.widgets.findbar import FindBar
 from kinspect.tui.widgets.hexview import HexView
-from kinspect.tui.widgets.lines import Lines
+from kinspect.tui.widgets.linelist import Lines
 
 
 class Details(Vertical):

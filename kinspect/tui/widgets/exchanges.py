@@ -18,7 +18,7 @@ from kinspect.output.clock import day_and_clock
 from kinspect.output.columns import REST, Column, Widths, aligned, fitted
 from kinspect.output.table import ABOUT, API, CLIENT, ENDS, LATENCY, TIME, WAIT_WIDTH, WAITS
 from kinspect.tui.index.listing import Listing, RowOrder
-from kinspect.tui.widgets.lines import Lines
+from kinspect.tui.widgets.linelist import Lines
 
 SIZE = Column("SIZE", right=True)
 NARROW: Widths = {TIME: 8, CLIENT: 12, API: 18, LATENCY: 8, SIZE: 7, ABOUT: REST}

@@ -13,7 +13,7 @@ from kinspect.output import detail, table
 from kinspect.output.escape import escape
 from kinspect.output.treewriter import StyledText
 from kinspect.tui.index.fields import ERROR, PROBLEM, ExchangeFields, TreeNode
-from kinspect.tui.widgets.lines import Lines
+from kinspect.tui.widgets.linelist import Lines
 
 INDENT = 2
 MARK = "bold underline yellow"

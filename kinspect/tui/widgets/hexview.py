@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message as Posted
 
 from kinspect.tui.index.fields import ShownMessage
-from kinspect.tui.widgets.lines import Lines
+from kinspect.tui.widgets.linelist import Lines
 
 HIDDEN = "··"
 _PRINTED = {byte: chr(byte) for byte in range(0x20, 0x7F)}
