@@ -11,7 +11,7 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import View
 from kinspect.output import Opening
 from kinspect.output.cells import cell
-from kinspect.output.lines import LineSink
+from kinspect.output.linesink import LineSink
 
 COLUMNS = tuple(
     """

@@ -32,7 +32,7 @@ from kinspect.output.linefacts import (
     problem_codes,
     software,
 )
-from kinspect.output.lines import LineSink
+from kinspect.output.linesink import LineSink
 
 ECS_VERSION = "9.0.0"
 SIZE_BYTES = 4

@@ -11,7 +11,7 @@ from kinspect.jsontext import escape_json
 from kinspect.kafka.view.view import View
 from kinspect.output import Opening
 from kinspect.output.fit import FittedText
-from kinspect.output.lines import LineSink
+from kinspect.output.linesink import LineSink
 
 
 def text(line: dict[str, Any]) -> bytes:

@@ -21,7 +21,7 @@ from kinspect.kafka.wire.message import WireMessage
 from kinspect.kafka.wire.pair import ANSWERED, NO_RESPONSE
 from kinspect.model import REQUEST
 from kinspect.output import Opening
-from kinspect.output.lines import LineSink
+from kinspect.output.linesink import LineSink
 from kinspect.protocol import Decoded, schema
 from kinspect.protocol.schema import Field
 

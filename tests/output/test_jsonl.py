@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from kinspect.kafka.view.view import View
 from kinspect.output import Opening
 from kinspect.output.jsonl import open_sink
-from kinspect.output.lines import BATCH_BYTES
+from kinspect.output.linesink import BATCH_BYTES
 from kinspect.sink import WrittenLine
 
 HEARTBEAT = 12
