@@ -8,7 +8,7 @@ from typing import Any
 from kinspect.capture import Timeline
 from kinspect.cli.run import ReadRun, make_inspector
 from kinspect.jobs import run_shared
-from kinspect.jobs.merge import TextOutput
+from kinspect.jobs.linemerge import TextOutput
 from kinspect.jobs.worker import Names, Nodes, WorkerJob, own_islands
 from kinspect.kafka.exchange.lines import Line
 from kinspect.output.tally import Tally

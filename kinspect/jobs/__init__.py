@@ -23,8 +23,8 @@ from kinspect.capture import Timeline
 from kinspect.jobs.chunks import CHUNK_BYTES
 
 if TYPE_CHECKING:
+    from kinspect.jobs.linemerge import Shares, TextOutput
     from kinspect.jobs.link import JobWorker
-    from kinspect.jobs.merge import Shares, TextOutput
     from kinspect.jobs.worker import WorkerJob
 
 LARGE = 64 * 1024 * 1024
@@ -57,8 +57,8 @@ def run_shared(job: Callable[[int, int], WorkerJob], count: int, output: TextOut
     died or if workers read different input, and the exceptions that workers raise.
     """
     # Who asks for the number of processes needs none of it.
+    from kinspect.jobs.linemerge import LineMerge
     from kinspect.jobs.link import fork
-    from kinspect.jobs.merge import LineMerge
     from kinspect.jobs.worker import work
 
     workers: list[JobWorker] = []

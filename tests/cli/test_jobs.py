@@ -20,7 +20,7 @@ from kinspect import jobs
 from kinspect.capture import open_timeline
 from kinspect.cli.read import process_count
 from kinspect.formats import FORMATS
-from kinspect.jobs.merge import CHANGED
+from kinspect.jobs.linemerge import CHANGED
 
 CAPTURES = sorted(str(path) for path in Path("captures").rglob("*.pcap*"))
 NEWEST = [path for path in CAPTURES if "/4.4.0/" in path]

@@ -11,7 +11,7 @@ import cbor2
 
 from kinspect.capture import Timeline
 from kinspect.jobs import run_shared
-from kinspect.jobs.merge import TextOutput
+from kinspect.jobs.linemerge import TextOutput
 from kinspect.jobs.worker import Names, Nodes, WorkerJob, own_islands
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import Line
