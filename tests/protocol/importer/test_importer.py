@@ -13,7 +13,7 @@ import pytest
 from kinspect.protocol import compiler, schema, store
 from kinspect.protocol.importer.__main__ import main
 from kinspect.protocol.importer.definitions import convert, parse_json
-from kinspect.protocol.importer.merge import message_shape
+from kinspect.protocol.importer.mergedefinitions import message_shape
 from kinspect.protocol.importer.sources import SourceError, read_sources
 
 
