@@ -13,7 +13,7 @@ from kinspect.kafka.wire.names import LearnedNames
 from kinspect.model import added
 from kinspect.pipeline import EndPlace, relax_collector
 from kinspect.run import IslandRun
-from kinspect.spark.merge import Bases, ChunkMerge, islands
+from kinspect.spark.chunkmerge import Bases, ChunkMerge, islands
 from kinspect.tables.request import Request
 from kinspect.tables.taggedrows import TaggedRows
 from kinspect.tls.keylog import KeyLog

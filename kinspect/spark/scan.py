@@ -17,6 +17,7 @@ from kinspect.errors import CaptureError, UnreadableError
 from kinspect.link.cursor import Cursor
 from kinspect.link.fragments import PART
 from kinspect.model import FRAME_BITS, Block, Caps, Segment
+from kinspect.spark.chunkmerge import Bases
 from kinspect.spark.chunks import (
     EARLIEST,
     FRAGMENT,
@@ -28,7 +29,6 @@ from kinspect.spark.chunks import (
     pack,
     rows_of,
 )
-from kinspect.spark.merge import Bases
 from kinspect.spark.splits import Report, Split, read_split
 from kinspect.tcp.flowkeys import pair
 

@@ -19,8 +19,8 @@ from kinspect.model import FRAME_BITS, added
 from kinspect.pipeline import Inspector
 from kinspect.run import IslandRun
 from kinspect.spark.batch import end_of_packets
+from kinspect.spark.chunkmerge import NEVER, ChunkMerge
 from kinspect.spark.chunks import EARLIEST, REPORT, SORTED_BY, Chunk
-from kinspect.spark.merge import NEVER, ChunkMerge
 from kinspect.spark.splits import LAST_TIMES, Report
 from kinspect.tables.request import Request
 from kinspect.tables.taggedrows import TaggedRows
