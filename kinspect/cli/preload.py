@@ -31,7 +31,7 @@ PRELOADS = (
         lambda values: True,
         (
             *(each.module for each in FORMATS.values() if each.module is not None and each.extra is None),
-            *(f"kinspect.tls.{name}" for name in ("decryptor", "protection", "keys")),
+            *(f"kinspect.tls.{name}" for name in ("decryptor", "protection", "keyderivation")),
             "kinspect.protocol.interpreter",
             *(f"kinspect.tui.live.{name}" for name in ("screen", "view")),
             *(f"kinspect.{package}.answers.{name}" for package in ("analysis", "output") for name in ANSWERS),
