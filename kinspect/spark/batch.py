@@ -24,7 +24,7 @@ from kinspect.model import FRAME_BITS, Caps, Counts, added
 from kinspect.pipeline import EndPlace, RunEnd, summary_line
 from kinspect.spark.chunkmerge import Bases
 from kinspect.spark.chunks import EARLIEST, FRAGMENT, ROWS, SORTED_BY
-from kinspect.spark.decode import PIECE, RunContext, decoding, learning
+from kinspect.spark.decodepass import PIECE, RunContext, decoding, learning
 from kinspect.spark.scan import assembling, scanning
 from kinspect.spark.schemas import spark_schema
 from kinspect.spark.session import own_session
