@@ -17,7 +17,7 @@ NOW = 1_800_000_000
 @pytest.fixture
 def watched(tmp_path):
     """A folder and its clock."""
-    module = import_module("kinspect.spark.streaming.folder")
+    module = import_module("kinspect.spark.streaming.watchedfolder")
     clock = [float(NOW)]
     return module.WatchedFolder(str(tmp_path), 60.0, lambda: clock[0]), clock
 
@@ -142,7 +142,7 @@ def test_what_cannot_be_read_now_is_looked_at_again(watched, tmp_path, monkeypat
     """A storage that does not answer for a moment takes no file away for good."""
     folder, _ = watched
     capture(tmp_path, "cap0.pcap", 100)
-    module = import_module("kinspect.spark.streaming.folder")
+    module = import_module("kinspect.spark.streaming.watchedfolder")
     with monkeypatch.context() as patched:
 
         def fails(*_):
@@ -170,7 +170,7 @@ def test_a_file_that_goes_while_the_folder_is_listed(watched, tmp_path, monkeypa
 def test_a_file_that_goes_before_it_is_looked_at(watched, tmp_path, monkeypatch):
     folder, _ = watched
     kept, gone = capture(tmp_path, "cap1.pcap", 100), capture(tmp_path, "cap0.pcap", 50, age=600)
-    module = import_module("kinspect.spark.streaming.folder")
+    module = import_module("kinspect.spark.streaming.watchedfolder")
     listing = module.listing
 
     def listed(path):
@@ -185,7 +185,7 @@ def test_a_file_that_goes_before_it_is_looked_at(watched, tmp_path, monkeypatch)
 @pytest.mark.parametrize("name", ["a b.pcap", "a#b.pcap", "a%41.pcap", "a?b.pcap", "ä.pcap"])
 def test_odd_names_in_a_url(tmp_path, name):
     module, storage = (
-        import_module("kinspect.spark.streaming.folder"),
+        import_module("kinspect.spark.streaming.watchedfolder"),
         import_module("kinspect.spark.storage"),
     )
     capture(tmp_path, name, 100)
@@ -197,7 +197,7 @@ def test_odd_names_in_a_url(tmp_path, name):
 
 
 def test_no_folder_is_one_clear_error(tmp_path):
-    module = import_module("kinspect.spark.streaming.folder")
+    module = import_module("kinspect.spark.streaming.watchedfolder")
     with pytest.raises(CaptureError, match="nowhere"):
         module.WatchedFolder(str(tmp_path / "nowhere")).look()
 

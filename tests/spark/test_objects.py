@@ -89,7 +89,7 @@ def test_a_glob_and_names_without_secrets(spark, bucket):
 
 
 def test_a_folder_in_a_bucket(bucket):
-    folder = import_module("kinspect.spark.streaming.folder").WatchedFolder(bucket.format(""))
+    folder = import_module("kinspect.spark.streaming.watchedfolder").WatchedFolder(bucket.format(""))
     found = folder.look()
     assert {capture.path for capture in found} == {bucket.format(name) for name in NAMES}
     assert all(capture.first is not None and not capture.error for capture in found)

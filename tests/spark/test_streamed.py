@@ -227,7 +227,7 @@ def test_a_file_that_is_compressed_between_listing_and_reading(streamed, tmp_pat
     data = path.read_bytes()
     stream = streamed(tmp_path)
     end = stream.look()
-    module = import_module("kinspect.spark.streaming.folder")
+    module = import_module("kinspect.spark.streaming.watchedfolder")
     listing = module.listing
 
     def listed(folder):
@@ -306,7 +306,7 @@ def test_what_a_file_had_more_when_it_was_compressed_is_told(streamed, tmp_path,
 
 def failing(monkeypatch, times, error="Input/output error"):
     """The system fails to read the first bytes of captures so often."""
-    module = import_module("kinspect.spark.streaming.folder")
+    module = import_module("kinspect.spark.streaming.watchedfolder")
     open_capture, left = module.open_capture, itertools.count(times, -1)
 
     def fails(source, *more):

@@ -26,7 +26,7 @@ from kinspect.model import Caps
 from kinspect.spark.chunks import NO_TIME, REPORT, ROWS, Chunk, batches
 from kinspect.spark.scan import scanned, tries_left
 from kinspect.spark.splits import Report, Split, shares
-from kinspect.spark.streaming.folder import SETTLE_SECONDS, Capture, WatchedFolder, look_at
+from kinspect.spark.streaming.watchedfolder import SETTLE_SECONDS, Capture, WatchedFolder, look_at
 
 FORMAT, WATCH, SHARD = "kinspect", "watch", "shard"
 """The data source, its option for streams, and the column that groups their rows."""
