@@ -7,7 +7,7 @@ from functools import cache
 from os import PathLike, fspath
 from typing import Any, Self
 
-from kinspect.capture.keylog import KeyLogFile
+from kinspect.capture.keylogfile import KeyLogFile
 from kinspect.capture.pythoninput import Path, PythonInput, PythonPackets, open_input
 from kinspect.errors import CaptureError, KinspectError
 from kinspect.filters.filter import filter_from

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kinspect.capture.keylog import KeyLogFile
+from kinspect.capture.keylogfile import KeyLogFile
 from kinspect.cli import complain, topicnames
 from kinspect.cli.completed import files
 from kinspect.cli.interrupt import ENDED_BY_SIGNAL

@@ -16,7 +16,7 @@ import click
 
 from kinspect.analysis.names import ANSWERS
 from kinspect.capture.handover import QUEUE_BYTES
-from kinspect.capture.keylog import KeyLogFile
+from kinspect.capture.keylogfile import KeyLogFile
 from kinspect.capture.live import Live, Settings, interface_names, open_rings
 from kinspect.capture.privileges import drop
 from kinspect.capture.ring import BLOCK_BYTES, MOST_RING_BYTES, RING_BYTES

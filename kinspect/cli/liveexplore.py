@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from kinspect.capture.keylog import KeyLogFile
+from kinspect.capture.keylogfile import KeyLogFile
 from kinspect.capture.live import Live
 from kinspect.capture.source import STDIN
 from kinspect.capture.timeline import SourceStatus

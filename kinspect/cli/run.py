@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import click
 
-from kinspect.capture.keylog import KeyLogFile
+from kinspect.capture.keylogfile import KeyLogFile
 from kinspect.capture.timeline import Packets
 from kinspect.cli import complain, outfile, progress, topicnames
 from kinspect.cli.interrupt import Interrupt, LateError

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kinspect.capture.keylog import KeyLogFile
+from kinspect.capture.keylogfile import KeyLogFile
 from kinspect.capture.timeline import SourceStatus
 from kinspect.cli.interrupt import Interrupt
 from kinspect.cli.run import ReadRun
@@ -78,7 +78,7 @@ def test_a_key_log_that_was_closed_gives_what_it_had_read(tmp_path):
 def test_what_grew_by_more_than_is_read_at_once_is_an_error(tmp_path, monkeypatch):
     path = tmp_path / "keys"
     path.write_bytes(SECRET)
-    monkeypatch.setattr("kinspect.capture.keylog.MOST_BYTES", 1000)
+    monkeypatch.setattr("kinspect.capture.keylogfile.MOST_BYTES", 1000)
     keylog = KeyLogFile(str(path))
     assert keylog.more() == SECRET
     for _ in range(9):
