@@ -14,7 +14,7 @@ from __future__ import annotations
 import struct
 from typing import Any, Final, NamedTuple
 
-from kinspect.records.message import MessageReading, read_any_version, read_message, read_prefixed
+from kinspect.records.recordvalues import MessageReading, read_any_version, read_message, read_prefixed
 
 _KEY: Final = struct.Struct(">hh")
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from kinspect.protocol import schema
-from kinspect.records.message import newest_version
+from kinspect.records.recordvalues import newest_version
 
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")

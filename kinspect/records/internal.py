@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from kinspect.protocol import schema
 from kinspect.records.embedded import decode_assignment, decode_subscription
-from kinspect.records.message import MessageReading, newest_version, read_message, read_prefixed
+from kinspect.records.recordvalues import MessageReading, newest_version, read_message, read_prefixed
 
 COORDINATOR_TOPICS: Final = frozenset({"__consumer_offsets", "__share_group_state", "__transaction_state"})
 METADATA_TOPICS: Final = {

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.protocol import Decoded, RequestHeader, decode_body, request_header, response_header
 from kinspect.protocol.apikeys import ENVELOPE
-from kinspect.records.message import read_prefixed
+from kinspect.records.recordvalues import read_prefixed
 
 
 class Inner(NamedTuple):
