@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kinspect.output import DETAIL, ECS, JSONL, NONE, TABLE, Opening
 from kinspect.sink import Sink
-from kinspect.tables.names import RECORDS, TABLES
+from kinspect.tables.tablenames import RECORDS, TABLES
 
 LINES, PEOPLE, BYTES, FOLDER = "lines", "people", "bytes", "folder"
 """What is written: lines for programs, each of which stands for itself or below a header, so that a file may end behind

@@ -18,7 +18,7 @@ from console_blocks import ROOT
 from kinspect.analysis.names import ANSWERS
 from kinspect.tables.answers import table_of
 from kinspect.tables.columns import PROBLEM_ROWS, schema_of
-from kinspect.tables.names import PROBLEMS, TABLES
+from kinspect.tables.tablenames import PROBLEMS, TABLES
 
 SCHEMAS = ROOT / "docs" / "schema"
 KEYS = "schema/keys.csv"

@@ -37,7 +37,7 @@ from kinspect.model import NS_PER_SECOND
 from kinspect.output.summary import summary_text
 from kinspect.output.tally import Tally
 from kinspect.spark import session
-from kinspect.tables.names import DEFAULT_TABLES, TABLES
+from kinspect.tables.tablenames import DEFAULT_TABLES, TABLES
 from kinspect.wording import counted
 
 if TYPE_CHECKING:

@@ -69,8 +69,8 @@ def read(
     """
     from kinspect.kafka.view.view import View
     from kinspect.spark.session import usable
-    from kinspect.tables.names import EXCHANGES
     from kinspect.tables.request import Request
+    from kinspect.tables.tablenames import EXCHANGES
 
     request = Request(
         (table,),

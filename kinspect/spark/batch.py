@@ -30,9 +30,9 @@ from kinspect.spark.schemas import spark_schema
 from kinspect.spark.session import own_session
 from kinspect.spark.splits import LAST_TIMES, SPLIT_BYTES, Report, Split, plan, shares
 from kinspect.spark.storage import everywhere, expand, is_url, length, shown
-from kinspect.tables.names import CONNECTIONS
 from kinspect.tables.request import Request
 from kinspect.tables.rows import Unread
+from kinspect.tables.tablenames import CONNECTIONS
 from kinspect.tables.taggedrows import COUNTED, PART, SUMMARY, UNKNOWN, merging, tagged_schema
 
 _MOST_TASKS = 20_000

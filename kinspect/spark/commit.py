@@ -26,9 +26,9 @@ from kinspect.tables.aggregates import QUERIES
 from kinspect.tables.answers import PLACE, table_of
 from kinspect.tables.columns import DATE, PROBLEM_ROWS
 from kinspect.tables.lock import LOCK
-from kinspect.tables.names import DATE_FOLDER, EXCHANGES, NO_DATE, PARQUET, PROBLEMS, STAGING
 from kinspect.tables.request import Request
 from kinspect.tables.rows import Unread
+from kinspect.tables.tablenames import DATE_FOLDER, EXCHANGES, NO_DATE, PARQUET, PROBLEMS, STAGING
 from kinspect.wording import counted
 
 STREAM = "_stream"

@@ -16,8 +16,8 @@ from kinspect.spark.commit import JobOutput
 from kinspect.spark.failure import raised_in_task
 from kinspect.spark.session import own_session
 from kinspect.spark.storage import check_out
-from kinspect.tables.names import EXCHANGES, PARQUET, PROBLEMS, answer_table
 from kinspect.tables.request import Request
+from kinspect.tables.tablenames import EXCHANGES, PARQUET, PROBLEMS, answer_table
 
 
 @dataclass(slots=True)

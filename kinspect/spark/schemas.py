@@ -9,7 +9,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructType
 
 from kinspect.tables.columns import COMMENTS
-from kinspect.tables.names import TABLES
+from kinspect.tables.tablenames import TABLES
 
 
 def spark_schema(schema: pa.Schema, comments: Mapping[str, str] = COMMENTS) -> StructType:

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from kinspect.errors import KinspectError
 from kinspect.kafka.view import projection
-from kinspect.tables.names import BATCHES, CONNECTIONS, EXCHANGES, RECORDS, TABLES
+from kinspect.tables.tablenames import BATCHES, CONNECTIONS, EXCHANGES, RECORDS, TABLES
 
 COMPLETION, DATE, EXCHANGE_ID = "completion", "date", "exchange_id"
 

@@ -16,9 +16,9 @@ from kinspect.output import Opening
 from kinspect.output.escape import printable
 from kinspect.sink import Closed, Input, Sink
 from kinspect.tables.builder import TableBuilder
-from kinspect.tables.names import DEFAULT_TABLES, PROBLEMS, RECORDS, TABLES
 from kinspect.tables.parquet import PartFiles, TableFolder, problem_rows
 from kinspect.tables.rows import Unread, open_table
+from kinspect.tables.tablenames import DEFAULT_TABLES, PROBLEMS, RECORDS, TABLES
 from kinspect.wording import counted
 
 EVERY_SECONDS = 60.0

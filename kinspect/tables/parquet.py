@@ -22,7 +22,7 @@ from kinspect.errors import KinspectError
 from kinspect.ownfile import make
 from kinspect.tables.columns import DATE, PROBLEM_ROWS
 from kinspect.tables.lock import LOCK, FileLock
-from kinspect.tables.names import DATE_FOLDER, NO_DATE, PROBLEMS, STAGING, TABLES
+from kinspect.tables.tablenames import DATE_FOLDER, NO_DATE, PROBLEMS, STAGING, TABLES
 
 GROUP_ROWS, GROUP_BYTES = 100_000, 32 * 1024 * 1024
 """Most rows of a row group, and their bytes in memory from which on it is written."""

@@ -15,8 +15,8 @@ from kinspect.kafka.view.view import View
 from kinspect.kafka.wire.names import LearnedNames
 from kinspect.model import Caps
 from kinspect.pipeline import Inspector
-from kinspect.tables.names import DEFAULT_TABLES
 from kinspect.tables.rows import Table, open_table
+from kinspect.tables.tablenames import DEFAULT_TABLES
 from kinspect.tls.keylog import KeyLog
 
 

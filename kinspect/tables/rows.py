@@ -20,7 +20,7 @@ from kinspect.kafka.view.view import SCHEMA_VERSION, View
 from kinspect.kafka.wire.order import LineKey
 from kinspect.model import NS_PER_DAY, REQUEST, RESPONSE
 from kinspect.tables.columns import DATE, EXCHANGE_ID, schema_of
-from kinspect.tables.names import CONNECTIONS, EXCHANGES, RECORDS
+from kinspect.tables.tablenames import CONNECTIONS, EXCHANGES, RECORDS
 
 _KEY = Struct(">QQQI")
 _DECODED = ("key_decoded", "value_decoded")

@@ -13,8 +13,8 @@ from pyspark.cloudpickle import dumps
 from kinspect.kafka.view.view import View
 from kinspect.spark.batch import Captures
 from kinspect.spark.chunks import ROWS
-from kinspect.tables.names import EXCHANGES
 from kinspect.tables.request import Request
+from kinspect.tables.tablenames import EXCHANGES
 
 BATCH_ROWS = 7
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from support.questions import answer_anew, questions, shown
 
-from kinspect.tables.names import answer_table
+from kinspect.tables.tablenames import answer_table
 
 pytestmark = pytest.mark.tools
 

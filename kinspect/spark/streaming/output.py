@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from kinspect.errors import KinspectError
 from kinspect.spark.commit import STREAM, Staged
 from kinspect.tables.aggregates import QUERIES
-from kinspect.tables.names import EXCHANGES
 from kinspect.tables.request import Request
+from kinspect.tables.tablenames import EXCHANGES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
