@@ -11,7 +11,7 @@ from kinspect.filters.filter import Filter
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import Line
 from kinspect.kafka.view.view import iso_time
-from kinspect.kafka.wire.names import LearnedNames
+from kinspect.kafka.wire.learnednames import LearnedNames
 from kinspect.output.answers import document
 from kinspect.output.answers.lacks import AnswerCounts as Taken
 from kinspect.sink import Sink

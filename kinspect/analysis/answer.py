@@ -19,7 +19,7 @@ from kinspect.analysis.twins import Twins
 from kinspect.errors import KinspectError
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.summary import topics_named
-from kinspect.kafka.wire.names import LearnedNames
+from kinspect.kafka.wire.learnednames import LearnedNames
 from kinspect.kafka.wire.order import LAST, LineKey
 from kinspect.protocol.apikeys import ENVELOPE
 

@@ -29,8 +29,8 @@ from kinspect.kafka.connection.tokens import may_be_token, may_hold_token
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import View
 from kinspect.kafka.wire.ends import Ends
+from kinspect.kafka.wire.learnednames import LearnedNames
 from kinspect.kafka.wire.message import WireMessage
-from kinspect.kafka.wire.names import LearnedNames
 from kinspect.kafka.wire.pair import KAFKA, TOKEN_NAME
 from kinspect.model import REQUEST, RESPONSE, Caps, Counts, Problem
 from kinspect.output.escape import escape

@@ -19,7 +19,7 @@ from pyspark.sql.classic.dataframe import DataFrame as Classic
 
 from kinspect.answers import AnswerCounter
 from kinspect.errors import CaptureError, KinspectError, capture_error
-from kinspect.kafka.wire.names import UNRESOLVED_KEPT, LearnedNames
+from kinspect.kafka.wire.learnednames import UNRESOLVED_KEPT, LearnedNames
 from kinspect.model import FRAME_BITS, Caps, Counts, added
 from kinspect.pipeline import EndPlace, RunEnd, summary_line
 from kinspect.spark.chunkmerge import Bases

@@ -9,7 +9,7 @@ from typing import Any
 import cbor2
 import pyarrow as pa
 
-from kinspect.kafka.wire.names import LearnedNames
+from kinspect.kafka.wire.learnednames import LearnedNames
 from kinspect.model import added
 from kinspect.pipeline import EndPlace, relax_collector
 from kinspect.run import IslandRun

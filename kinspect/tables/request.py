@@ -12,7 +12,7 @@ import orjson
 from kinspect.analysis.answer import Answer, open_answer
 from kinspect.filters.filter import Filter, filter_from
 from kinspect.kafka.view.view import View
-from kinspect.kafka.wire.names import LearnedNames
+from kinspect.kafka.wire.learnednames import LearnedNames
 from kinspect.model import Caps
 from kinspect.pipeline import Inspector
 from kinspect.tables.rows import Table, open_table

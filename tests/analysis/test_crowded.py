@@ -14,7 +14,7 @@ from kinspect.analysis.answers.offsetranges import OffsetRanges
 from kinspect.analysis.answers.txnhistory import PART, Event, history
 from kinspect.analysis.membership import MembershipRequests
 from kinspect.kafka.wire.fetched import Fetched
-from kinspect.kafka.wire.names import LearnedNames
+from kinspect.kafka.wire.learnednames import LearnedNames
 
 
 class Batches:

@@ -15,7 +15,7 @@ from kinspect.analysis.answer import ResultContext, open_answer
 from kinspect.analysis.metrics import ERRORS, TOPIC_ERRORS, KafkaMetrics
 from kinspect.analysis.names import ANSWERS
 from kinspect.analysis.traffic import Traffic
-from kinspect.kafka.wire.names import LearnedNames
+from kinspect.kafka.wire.learnednames import LearnedNames
 from kinspect.protocol import Message, encode_request, encode_response
 
 DELETE_TOPICS, ENVELOPE = 20, 58

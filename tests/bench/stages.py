@@ -35,7 +35,7 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.ledger import Ledger
 from kinspect.kafka.summary import BodySummary
 from kinspect.kafka.view.view import View
-from kinspect.kafka.wire.names import LearnedNames
+from kinspect.kafka.wire.learnednames import LearnedNames
 from kinspect.kafka.wire.order import LineNumbering
 from kinspect.link import Dissector
 from kinspect.model import Block, Caps, Counts, Progress, Segment

@@ -9,8 +9,8 @@ from crc32c import crc32c
 
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.wire.ends import Ends
+from kinspect.kafka.wire.learnednames import LearnedNames
 from kinspect.kafka.wire.message import WireMessage
-from kinspect.kafka.wire.names import LearnedNames
 from kinspect.kafka.wire.pair import ANSWERED, KAFKA, UNANSWERED
 from kinspect.model import FRAME_BITS, REQUEST, RESPONSE, Caps, Counts
 from kinspect.protocol import encode_body, request_header, response_header, schema

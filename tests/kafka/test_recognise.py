@@ -30,7 +30,7 @@ import kinspect
 from kinspect.kafka.connection.connection import KAFKA, OTHER, KafkaConnection
 from kinspect.kafka.connection.recognise import NO, YES, first_request
 from kinspect.kafka.exchange.ledger import Ledger
-from kinspect.kafka.wire.names import LearnedNames
+from kinspect.kafka.wire.learnednames import LearnedNames
 from kinspect.kafka.wire.order import LineNumbering
 from kinspect.model import Caps, Counts
 from kinspect.protocol import Message, decode_request, encode_request, schema

@@ -15,8 +15,8 @@ from kinspect.kafka.connection.roles import HIDDEN, role_of, stronger
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.summary import layout_walk
 from kinspect.kafka.view.view import View
+from kinspect.kafka.wire.learnednames import METADATA_TOPIC_ID
 from kinspect.kafka.wire.message import WireMessage
-from kinspect.kafka.wire.names import METADATA_TOPIC_ID
 from kinspect.model import REQUEST, RESPONSE, Problem
 from kinspect.protocol import Message, encode_request, encode_response, schema
 from kinspect.protocol.wire import ZERO_UUID

@@ -23,7 +23,7 @@ from kinspect import wording
 from kinspect.analysis.frequent import Ranking
 from kinspect.analysis.histogram import Spread
 from kinspect.analysis.traffic import ApiResult, Fault, NameCounts, TrafficResult
-from kinspect.kafka.wire.names import LearnedNames
+from kinspect.kafka.wire.learnednames import LearnedNames
 from kinspect.output import Style
 from kinspect.output.answers import layout
 from kinspect.output.console import make_console

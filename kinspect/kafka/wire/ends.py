@@ -10,7 +10,7 @@ from struct import pack
 from typing import Final, Protocol
 
 from kinspect.kafka.wire.hashes import sha1
-from kinspect.kafka.wire.names import LearnedNames
+from kinspect.kafka.wire.learnednames import LearnedNames
 from kinspect.model import Caps, Counts, Origin
 
 TCP: Final = 6

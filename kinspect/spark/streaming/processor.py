@@ -13,7 +13,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessor, StatefulProcessorHandle
 
 from kinspect.kafka.exchange.lines import Line
-from kinspect.kafka.wire.names import LearnedNames
+from kinspect.kafka.wire.learnednames import LearnedNames
 from kinspect.kafka.wire.order import LineKey
 from kinspect.model import FRAME_BITS, added
 from kinspect.pipeline import Inspector
