@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import click
 
-from kinspect.analysis.names import ANSWERS
+from kinspect.analysis.answernames import ANSWERS
 from kinspect.cli import decode, group, live, schema
 from kinspect.cli.options import CAPS
 from kinspect.cli.read import read

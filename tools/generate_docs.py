@@ -28,7 +28,7 @@ from command_line import (
 from console_blocks import ELLIPSIS, ROOT, Example, examples, matches, run
 from man_page import man_page
 
-from kinspect.analysis.names import ANSWERS
+from kinspect.analysis.answernames import ANSWERS
 from kinspect.cli import group
 from kinspect.cli.options import ABOUT_LIMITS
 from kinspect.protocol import schema

@@ -18,7 +18,7 @@ from command_line import (
 )
 
 from kinspect import __version__
-from kinspect.analysis.names import ANSWERS
+from kinspect.analysis.answernames import ANSWERS
 from kinspect.cli import group
 from kinspect.cli.options import ABOUT_LIMITS
 

@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 from kinspect import state
 from kinspect.analysis import forwards
+from kinspect.analysis.answernames import ANSWERS
 from kinspect.analysis.membership import Membership, MembershipRequests
-from kinspect.analysis.names import ANSWERS
 from kinspect.analysis.record import Record
 from kinspect.analysis.twins import Twins
 from kinspect.errors import KinspectError

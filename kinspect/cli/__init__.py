@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, TextIO
 import click
 
 from kinspect import __version__
-from kinspect.analysis.names import ANSWERS
+from kinspect.analysis.answernames import ANSWERS
 from kinspect.cli import completed
 from kinspect.errors import KinspectError, shortened
 from kinspect.form import COMPILED

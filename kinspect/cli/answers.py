@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from kinspect.analysis.answer import Answer, Row, answer_class, open_answer
+from kinspect.analysis.answernames import ANSWERS
 from kinspect.analysis.answers.by import NAMES
-from kinspect.analysis.names import ANSWERS
 from kinspect.answers import AnswerCounter
 from kinspect.capture import Timeline, open_timeline
 from kinspect.cli.completed import files, one_of, releases, words

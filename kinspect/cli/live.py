@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from kinspect.analysis.names import ANSWERS
+from kinspect.analysis.answernames import ANSWERS
 from kinspect.capture.handover import QUEUE_BYTES
 from kinspect.capture.keylogfile import KeyLogFile
 from kinspect.capture.live import Live, Settings, interface_names, open_rings

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import click
 
-from kinspect.analysis.names import ANSWERS
+from kinspect.analysis.answernames import ANSWERS
 from kinspect.capture.keylogfile import KeyLogFile
 from kinspect.cli import complain, topicnames
 from kinspect.cli.completed import files, folders, one_of

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from kinspect.analysis.names import ANSWERS
+from kinspect.analysis.answernames import ANSWERS
 from kinspect.cli.options import OTLP
 from kinspect.extras import has
 from kinspect.formats import FORMATS

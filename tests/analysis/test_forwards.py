@@ -12,8 +12,8 @@ from support.pcap import framed, pcap
 
 import kinspect
 from kinspect.analysis.answer import ResultContext, open_answer
+from kinspect.analysis.answernames import ANSWERS
 from kinspect.analysis.metrics import ERRORS, TOPIC_ERRORS, KafkaMetrics
-from kinspect.analysis.names import ANSWERS
 from kinspect.analysis.traffic import Traffic
 from kinspect.kafka.wire.learnednames import LearnedNames
 from kinspect.protocol import Message, encode_request, encode_response

@@ -37,8 +37,8 @@ from support.weaker import (
     within,
 )
 
+from kinspect.analysis.answernames import ANSWERS
 from kinspect.analysis.answers.expected import EXPECTED
-from kinspect.analysis.names import ANSWERS
 from kinspect.errors import KinspectError
 from kinspect.kafka.connection.roles import stronger
 from kinspect.kafka.exchange.exchange import Exchange

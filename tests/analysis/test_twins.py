@@ -11,7 +11,7 @@ from support.packets import Packet, moved, packets
 from support.pcap import pcap
 from support.shares import one_in
 
-from kinspect.analysis.names import ANSWERS
+from kinspect.analysis.answernames import ANSWERS
 from kinspect.analysis.twins import PLACES_KEPT, Twins
 
 LATER_NS = 5_000

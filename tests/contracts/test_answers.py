@@ -17,7 +17,7 @@ from support.hostile import dangerous, hostile
 import kinspect
 from kinspect import pipeline
 from kinspect.analysis.answer import ResultContext, open_answer
-from kinspect.analysis.names import ANSWERS
+from kinspect.analysis.answernames import ANSWERS
 from kinspect.capture import open_timeline
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine

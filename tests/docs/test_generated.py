@@ -10,7 +10,7 @@ import generate_docs
 import pytest
 from console_blocks import ROOT
 
-from kinspect.analysis.names import ANSWERS
+from kinspect.analysis.answernames import ANSWERS
 from kinspect.cli import group
 from kinspect.cli.options import CAPS
 from kinspect.model import PROBLEM_CODES

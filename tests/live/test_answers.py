@@ -12,7 +12,7 @@ from contextlib import suppress
 import pytest
 
 import kinspect
-from kinspect.analysis.names import ANSWERS
+from kinspect.analysis.answernames import ANSWERS
 
 from .conftest import read_some
 from .loopback import free_port, talk

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kinspect.analysis.names import ANSWERS
+from kinspect.analysis.answernames import ANSWERS
 
 from .loopback import free_port, talk
 from .processes import worker_of

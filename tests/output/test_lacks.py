@@ -7,7 +7,7 @@ import pytest
 from support.pcap import Conversation, framed, pcap
 
 import kinspect
-from kinspect.analysis.names import ANSWERS
+from kinspect.analysis.answernames import ANSWERS
 from kinspect.capture import open_timeline
 from kinspect.protocol import Message, encode_request, encode_response
 

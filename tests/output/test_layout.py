@@ -4,7 +4,7 @@ import pytest
 from support.captures import CAPTURES
 
 import kinspect
-from kinspect.analysis.names import ANSWERS
+from kinspect.analysis.answernames import ANSWERS
 from kinspect.output import Style
 from kinspect.output.answers import layout
 from kinspect.tui.index.answerlines import AnswerLines

@@ -8,7 +8,7 @@ from lines import answer as wanted
 from lines import plain
 
 import kinspect
-from kinspect.analysis.names import ANSWERS
+from kinspect.analysis.answernames import ANSWERS
 from kinspect.errors import KinspectError
 
 pytestmark = pytest.mark.tools

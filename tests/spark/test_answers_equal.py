@@ -10,7 +10,7 @@ from lines import answer, plain
 from support.decoded import keylog_beside
 from traffic import captures, rotated
 
-from kinspect.analysis.names import ANSWERS
+from kinspect.analysis.answernames import ANSWERS
 
 pytestmark = pytest.mark.tools
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kinspect.analysis.answer import open_answer
-from kinspect.analysis.names import ANSWERS
+from kinspect.analysis.answernames import ANSWERS
 from kinspect.answers import AnswerCounter
 from kinspect.capture.pythoninput import open_input
 from kinspect.filters.filter import filter_from

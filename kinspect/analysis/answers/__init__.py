@@ -1,1 +1,1 @@
-"""The answers, a module each that `kinspect.analysis.names` names, and what they are made of."""
+"""The answers, a module each that `kinspect.analysis.answernames` names, and what they are made of."""

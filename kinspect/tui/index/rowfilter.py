@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from ipaddress import ip_address
 from typing import Any
 
-from kinspect.analysis.names import ANSWERS
+from kinspect.analysis.answernames import ANSWERS
 from kinspect.tui.index.complete import written
 
 IDS_MOST = 10
