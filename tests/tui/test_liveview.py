@@ -31,7 +31,7 @@ from kinspect.pipeline import Inspector
 from kinspect.tui.keybindings import ON_LIVE
 from kinspect.tui.live import panels
 from kinspect.tui.live.keyreader import DOWN, END, HOME, PAGE_DOWN, PAGE_UP, UP, KeyReader
-from kinspect.tui.live.pages import OPENED
+from kinspect.tui.live.livepage import OPENED
 from kinspect.tui.live.picture import CaptureState, LastRow, Picture, Rates, ShownPage, row_of
 from kinspect.tui.live.screen import Screen
 from kinspect.tui.live.view import INTERVAL_NS, REST, ROWS, LiveView

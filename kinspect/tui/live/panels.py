@@ -16,7 +16,7 @@ from kinspect.output import table
 from kinspect.output.columns import Column, Grid, fit
 from kinspect.output.escape import escape
 from kinspect.tui.keybindings import ON_LIVE
-from kinspect.tui.live.pages import OPENED
+from kinspect.tui.live.livepage import OPENED
 from kinspect.tui.live.picture import LastRow, Picture, ShownPage
 
 HEAD, DIM, BAD, NOTE, KEY = "bold", "dim", "bold red", "yellow", "bold"

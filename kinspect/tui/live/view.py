@@ -23,9 +23,9 @@ from kinspect.model import NS_PER_SECOND
 from kinspect.output import Style, table
 from kinspect.output.clock import day_and_clock
 from kinspect.sink import CONNECTION, EXCHANGE, Sink
-from kinspect.tui.live import pages, panels
+from kinspect.tui.live import livepage, panels
 from kinspect.tui.live.keyreader import KeyReader
-from kinspect.tui.live.pages import OPENED, LivePage
+from kinspect.tui.live.livepage import OPENED, LivePage
 from kinspect.tui.live.picture import CaptureState, LastRow, Picture, Rates, ShownPage, row_of
 from kinspect.tui.live.screen import Screen
 
@@ -175,7 +175,7 @@ class LiveView(Sink):
             return
         page.look(self._answered(page.counted), width)
         end = self._clock()
-        page.due = max(begin + pages.LOOK_NS, end + REST * (end - begin))
+        page.due = max(begin + livepage.LOOK_NS, end + REST * (end - begin))
 
     def _picture(self, now: int, status: CaptureState, shown: ShownPage | None) -> Picture:
         """The picture now. On hold, everything below the head stays as it was."""
