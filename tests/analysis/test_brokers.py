@@ -10,7 +10,7 @@ from support.captures import CAPTURES, FOLDERS, each_folder
 from support.client import Client, recorded
 
 from kinspect.analysis.answers.releases import releases
-from kinspect.output.answers.brokers import LAYOUT
+from kinspect.output.answers.brokerslayout import LAYOUT
 from kinspect.protocol import schema
 
 PRODUCE, FETCH, METADATA, LEADER_AND_ISR, UPDATE_METADATA = 0, 1, 3, 4, 6

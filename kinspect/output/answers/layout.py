@@ -75,7 +75,7 @@ class AnswerLayout(NamedTuple):
 
 def layout_of(answer: str) -> AnswerLayout:
     """The look of an answer."""
-    layout: AnswerLayout = import_module(f"kinspect.output.answers.{answer}").LAYOUT
+    layout: AnswerLayout = import_module(f"kinspect.output.answers.{answer}layout").LAYOUT
     return layout
 
 

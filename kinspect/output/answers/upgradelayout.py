@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kinspect.output.answers.clients import reading, software
+from kinspect.output.answers.clientslayout import reading, software
 from kinspect.output.answers.layout import ERROR, NOTE, AnswerLayout, known, listed
 from kinspect.output.columns import Column, Row
 
