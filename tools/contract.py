@@ -16,7 +16,7 @@ import pyarrow as pa
 from console_blocks import ROOT
 
 from kinspect.analysis.answernames import ANSWERS
-from kinspect.tables.answers import table_of
+from kinspect.tables.answertables import table_of
 from kinspect.tables.columns import PROBLEM_ROWS, schema_of
 from kinspect.tables.tablenames import PROBLEMS, TABLES
 

@@ -23,7 +23,7 @@ from kinspect.spark.failure import raised_by_spark
 from kinspect.spark.folder import Files, Folder
 from kinspect.spark.schemas import spark_schema
 from kinspect.tables.aggregates import QUERIES
-from kinspect.tables.answers import PLACE, table_of
+from kinspect.tables.answertables import PLACE, table_of
 from kinspect.tables.columns import DATE, PROBLEM_ROWS
 from kinspect.tables.lock import LOCK
 from kinspect.tables.request import Request

@@ -21,7 +21,7 @@ TXN = CAPTURES / "4.4.0/txn_java.pcap.gz"
 
 @pytest.fixture(scope="module")
 def tables():
-    return import_module("kinspect.tables.answers")
+    return import_module("kinspect.tables.answertables")
 
 
 def secrets(paths):
