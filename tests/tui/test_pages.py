@@ -17,8 +17,8 @@ from kinspect.errors import KinspectError
 from kinspect.kafka.view.view import iso_time
 from kinspect.output import Style
 from kinspect.output.answers import layout
-from kinspect.tui.index import answers
-from kinspect.tui.index.answers import AnswerProcess
+from kinspect.tui.index import answerprocess
+from kinspect.tui.index.answerprocess import AnswerProcess
 from kinspect.tui.index.counting import ask, count
 from kinspect.tui.index.filterline import parse_filter
 from kinspect.tui.index.indexer import Inputs
@@ -633,7 +633,7 @@ def test_a_process_ends_when_nobody_waits_for_its_answer(monkeypatch, tmp_path):
         while True:
             tell(0.5)
 
-    monkeypatch.setattr(answers, "count", endless)
+    monkeypatch.setattr(answerprocess, "count", endless)
     store = indexed(ERRORS)
     process = AnswerProcess(store.inputs, store.spool)
     parts = []
@@ -657,7 +657,7 @@ def test_an_unexpected_error_of_a_process_is_told(monkeypatch):
     def broken(*_):
         raise LookupError("of all things")
 
-    monkeypatch.setattr(answers, "count", broken)
+    monkeypatch.setattr(answerprocess, "count", broken)
     process = AnswerProcess(Inputs([str(ERRORS)]), Spool())
     with pytest.raises(KinspectError, match="internal error: LookupError"):
         process.answer(ask(indexed(ERRORS), "topics", array("I"), 0), lambda: False, print)

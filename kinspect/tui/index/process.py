@@ -11,7 +11,7 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 
 from kinspect.background import Child, spoken, telling
-from kinspect.tui.index.answers import NICE, AnswerProcess
+from kinspect.tui.index.answerprocess import NICE, AnswerProcess
 from kinspect.tui.index.batchpipe import receive_batch, send_batch, send_error
 from kinspect.tui.index.captures import index
 from kinspect.tui.index.indexer import Inputs, LivePackets, RowBatch, index_live
