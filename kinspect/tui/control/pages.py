@@ -17,7 +17,7 @@ from kinspect.tui.index.counting import Question, Reply, ask
 from kinspect.tui.index.reread import StoppedError
 from kinspect.tui.index.selection import Selection
 from kinspect.tui.keybindings import PAGE_KEYS
-from kinspect.tui.widgets.answer import AnswerRows
+from kinspect.tui.widgets.answerpage import AnswerRows
 from kinspect.wording import counted
 
 COUNTING = "answer"

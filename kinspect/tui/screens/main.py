@@ -33,7 +33,7 @@ from kinspect.tui.index.store import Store
 from kinspect.tui.keybindings import OF_DETAILS, OF_LIST, OF_PAGES, PAGE_KEYS, SECTIONS
 from kinspect.tui.screens.help import Help
 from kinspect.tui.screens.prompts import FileName, TextScreen
-from kinspect.tui.widgets.answer import AnswerPage, AnswerRows
+from kinspect.tui.widgets.answerpage import AnswerPage, AnswerRows
 from kinspect.tui.widgets.details import Details
 from kinspect.tui.widgets.exchanges import Exchanges, Titles
 from kinspect.tui.widgets.filterbar import FilterBar
