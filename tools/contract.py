@@ -17,7 +17,7 @@ from console_blocks import ROOT
 
 from kinspect.analysis.answernames import ANSWERS
 from kinspect.tables.answertables import table_of
-from kinspect.tables.columns import PROBLEM_ROWS, schema_of
+from kinspect.tables.arrowcolumns import PROBLEM_ROWS, schema_of
 from kinspect.tables.tablenames import PROBLEMS, TABLES
 
 SCHEMAS = ROOT / "docs" / "schema"

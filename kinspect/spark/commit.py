@@ -24,7 +24,7 @@ from kinspect.spark.folder import Files, Folder
 from kinspect.spark.schemas import spark_schema
 from kinspect.tables.aggregates import QUERIES
 from kinspect.tables.answertables import PLACE, table_of
-from kinspect.tables.columns import DATE, PROBLEM_ROWS
+from kinspect.tables.arrowcolumns import DATE, PROBLEM_ROWS
 from kinspect.tables.lock import LOCK
 from kinspect.tables.request import Request
 from kinspect.tables.rows import Unread

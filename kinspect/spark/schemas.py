@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructType
 
-from kinspect.tables.columns import COMMENTS
+from kinspect.tables.arrowcolumns import COMMENTS
 from kinspect.tables.tablenames import TABLES
 
 

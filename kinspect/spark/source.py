@@ -26,7 +26,7 @@ from kinspect.spark.schemas import spark_schema
 from kinspect.spark.splits import SPLIT_BYTES, Report, Split, boundary, plan, read_split
 from kinspect.spark.storage import everywhere, expand, length, shown
 from kinspect.spark.streaming.source import FORMAT, SHARD_ROWS, WATCH, StreamReader, Watch
-from kinspect.tables.columns import parse_columns
+from kinspect.tables.arrowcolumns import parse_columns
 from kinspect.tcp.flowkeys import address_size, scope
 
 PACKETS, SEGMENTS = "packets", "segments"

@@ -14,7 +14,7 @@ import pyarrow as pa
 from kinspect.analysis.answer import Row
 from kinspect.model import NS_PER_SECOND, NS_PER_US
 from kinspect.output.answers import SCHEMA_VERSION
-from kinspect.tables.columns import COMMENTS, DATE, RUN, ColumnTypes, define_kind, parse_columns
+from kinspect.tables.arrowcolumns import COMMENTS, DATE, RUN, ColumnTypes, define_kind, parse_columns
 from kinspect.tables.tablenames import answer_table
 
 PLACE = "place"

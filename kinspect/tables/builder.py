@@ -9,7 +9,7 @@ import pyarrow as pa
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import Line
 from kinspect.kafka.view.view import SCHEMA_VERSION
-from kinspect.tables.columns import COMPLETION
+from kinspect.tables.arrowcolumns import COMPLETION
 from kinspect.tables.rows import Table, TableRow, completion
 
 _ROWS, _BYTES = 1000, 4 * 1024 * 1024

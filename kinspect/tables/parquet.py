@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from kinspect.errors import KinspectError
 from kinspect.ownfile import make
-from kinspect.tables.columns import DATE, PROBLEM_ROWS
+from kinspect.tables.arrowcolumns import DATE, PROBLEM_ROWS
 from kinspect.tables.lock import LOCK, FileLock
 from kinspect.tables.tablenames import DATE_FOLDER, NO_DATE, PROBLEMS, STAGING, TABLES
 

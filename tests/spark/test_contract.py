@@ -6,7 +6,7 @@ from importlib import import_module
 import contract
 import pytest
 
-from kinspect.tables.columns import schema_of
+from kinspect.tables.arrowcolumns import schema_of
 
 pytestmark = pytest.mark.tools
 

@@ -22,7 +22,7 @@ from support.waiting import wait_until
 
 from kinspect.kafka.view.view import View
 from kinspect.protocol import Message, encode_request, encode_response
-from kinspect.tables.columns import schema_of
+from kinspect.tables.arrowcolumns import schema_of
 from kinspect.tables.parquet import OPEN_FILES, PartFiles
 
 CAPTURES = Path(__file__).parents[2] / "captures"
