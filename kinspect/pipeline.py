@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from kinspect import link, state
 from kinspect.errors import KinspectError, StateError
-from kinspect.kafka.connection.connection import KafkaConnection
+from kinspect.kafka.connection.kafkaconnection import KafkaConnection
 from kinspect.kafka.exchange.ledger import BOOKS, PARTIAL, Ledger
 from kinspect.kafka.exchange.lines import GAP_CAUSES, Line
 from kinspect.kafka.view.view import SCHEMA_VERSION

@@ -30,7 +30,7 @@ from profiles import PROFILES
 import captures
 from kinspect import records
 from kinspect.capture import open_timeline
-from kinspect.kafka.connection.connection import KafkaConnection
+from kinspect.kafka.connection.kafkaconnection import KafkaConnection
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.ledger import Ledger
 from kinspect.kafka.summary import BodySummary

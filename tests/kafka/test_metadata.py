@@ -25,7 +25,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kinspect
-from kinspect.kafka.connection.connection import KafkaConnection
+from kinspect.kafka.connection.kafkaconnection import KafkaConnection
 from kinspect.kafka.exchange.metadata import cluster_metadata, ip_text, may_have_metadata
 from kinspect.kafka.wire import ends
 from kinspect.kafka.wire.learnednames import NODES_KEPT, LearnedNames

@@ -27,7 +27,7 @@ from strangers import PROTOCOLS, Maker, lettered, zeros
 from support import pcap
 
 import kinspect
-from kinspect.kafka.connection.connection import KAFKA, OTHER, KafkaConnection
+from kinspect.kafka.connection.kafkaconnection import KAFKA, OTHER, KafkaConnection
 from kinspect.kafka.connection.recognise import NO, YES, first_request
 from kinspect.kafka.exchange.ledger import Ledger
 from kinspect.kafka.wire.learnednames import LearnedNames

@@ -2,7 +2,7 @@
 
 from support.pcap import framed
 
-from kinspect.kafka.connection.connection import KafkaConnection
+from kinspect.kafka.connection.kafkaconnection import KafkaConnection
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.holdings import EXCHANGE_BYTES, Holdings
 from kinspect.kafka.exchange.ledger import Ledger

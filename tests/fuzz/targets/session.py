@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from kinspect.kafka.connection.connection import KafkaConnection
+from kinspect.kafka.connection.kafkaconnection import KafkaConnection
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.ledger import Ledger
 from kinspect.kafka.exchange.lines import ConnectionLine
