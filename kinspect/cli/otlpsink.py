@@ -16,7 +16,6 @@ from kinspect.cli.otlpmetrics import OtlpMetrics
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine, Line
 from kinspect.kafka.view.view import View
-from kinspect.output.delivery import Delivery
 from kinspect.output.linefacts import epoch, fails
 from kinspect.output.otlp import (
     Reasons,
@@ -25,6 +24,7 @@ from kinspect.output.otlp import (
     share,
 )
 from kinspect.output.semconv import FIELDS, AttributeNames, characters
+from kinspect.output.sendqueue import Delivery
 from kinspect.sink import CONNECTION, GAP, Closed, Input, Sink
 from kinspect.wording import counted, plural
 

@@ -3,8 +3,8 @@
 import threading
 import time
 
-from kinspect.output import delivery
-from kinspect.output.delivery import BATCH, BATCH_SIZE, QUEUE, QUEUE_SIZE, Delivery
+from kinspect.output import sendqueue
+from kinspect.output.sendqueue import BATCH, BATCH_SIZE, QUEUE, QUEUE_SIZE, Delivery
 
 
 def made(send, waits):
@@ -24,7 +24,7 @@ def test_all_of_them_arrive_in_order():
 
 
 def test_a_few_go_without_waiting_for_more(monkeypatch):
-    monkeypatch.setattr(delivery, "BATCH_SECONDS", 0.05)
+    monkeypatch.setattr(sendqueue, "BATCH_SECONDS", 0.05)
     arrived = threading.Event()
     sends, _ = made(lambda batch: arrived.set(), False)
     sends.put(1)
@@ -67,7 +67,7 @@ def test_items_that_wait_have_a_size(monkeypatch):
 
 
 def test_a_receiver_that_is_away_holds_nobody_up(monkeypatch):
-    monkeypatch.setattr(delivery, "ENDING_SECONDS", 0.2)
+    monkeypatch.setattr(sendqueue, "ENDING_SECONDS", 0.2)
     sends, told = made(lambda batch: time.sleep(0.05) or "away", True)
     begun = time.monotonic()
     for number in range(20 * QUEUE):
@@ -97,7 +97,7 @@ def test_one_that_comes_back_gets_the_rest():
 
 
 def test_an_end_without_an_answer_comes_all_the_same(monkeypatch):
-    monkeypatch.setattr(delivery, "ENDING_SECONDS", 0.1)
+    monkeypatch.setattr(sendqueue, "ENDING_SECONDS", 0.1)
     go = threading.Event()
     sends, _ = made(lambda batch: go.wait(30) and None, True)
     for number in range(BATCH + 7):

@@ -559,7 +559,7 @@ def test_a_collector_that_is_away_is_one_line_and_numbers_at_once(kinspect, monk
     # The end waits for nothing: not for another try, nor for the time that a batch has.
     monkeypatch.setattr("kinspect.output.otlp.SEND_SECONDS", 3600.0)
     monkeypatch.setattr("kinspect.output.otlp.RETRY_SECONDS", 3600.0)
-    monkeypatch.setattr("kinspect.output.delivery.ENDING_SECONDS", 3600.0)
+    monkeypatch.setattr("kinspect.output.sendqueue.ENDING_SECONDS", 3600.0)
     count = len(read(kinspect, ERRORS))
     url = f"http://user:hunter2@127.0.0.1:{free_port()}"
     signals = ("--otlp-signals", "logs,metrics,spans", "--otlp-sample", "1")
