@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from kinspect.capture import compressed, erf, pcap, pcapng, snoop, unsupported
+from kinspect.capture import compressed, erffile, pcap, pcapng, snoop, unsupported
 from kinspect.capture.reader import Findings, FormatReader, Prefix
 from kinspect.capture.source import Begin, Source
 from kinspect.errors import CaptureError
@@ -37,7 +37,7 @@ FORMATS: Final = (
     CaptureFormat("pcap", magic(*pcap.VARIANTS), pcap.read_pcap, pcap.prefix),
     CaptureFormat("pcapng", magic(pcapng.MAGIC), pcapng.read_pcapng, pcapng.prefix),
     CaptureFormat("snoop", magic(snoop.MAGIC), snoop.read_snoop, snoop.prefix),
-    CaptureFormat("ERF", erf.is_erf, erf.read_erf, erf.prefix),
+    CaptureFormat("ERF", erffile.is_erf, erffile.read_erf, erffile.prefix),
 )
 
 _MAGIC_SIZE: Final = 4

@@ -9,7 +9,7 @@ from capture_files import START, Packet, read
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinspect.capture.erf import is_erf
+from kinspect.capture.erffile import is_erf
 from kinspect.capture.formats import open_capture
 from kinspect.capture.reader import BLOCK_SIZE, Findings
 from kinspect.capture.source import Begin
