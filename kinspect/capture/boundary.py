@@ -9,7 +9,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Final, NamedTuple
 
-from kinspect.capture.formats import recognise
+from kinspect.capture.fileformats import recognise
 from kinspect.capture.pcap import VARIANTS
 from kinspect.capture.reader import BLOCK_SIZE, PACKET_LIMIT, Findings
 from kinspect.capture.source import Begin, Source

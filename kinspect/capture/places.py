@@ -6,7 +6,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
 
-from kinspect.capture.formats import recognise
+from kinspect.capture.fileformats import recognise
 from kinspect.capture.reader import BLOCK_SIZE, Findings
 from kinspect.capture.source import Begin, FileSource, can_reopen
 from kinspect.errors import CaptureError

@@ -9,7 +9,7 @@ from heapq import heapify, heappop, heappush
 from typing import Final, NamedTuple, Protocol
 
 from kinspect.capture.clocks import ClockOffset, clock_offsets
-from kinspect.capture.formats import open_capture
+from kinspect.capture.fileformats import open_capture
 from kinspect.capture.merging import Turns
 from kinspect.capture.reader import BLOCK_SIZE, Findings
 from kinspect.capture.source import STDIN, STDIN_NAME, Source, can_reopen, input_size, open_source

@@ -11,7 +11,7 @@ from string import hexdigits
 
 from kinspect import link
 from kinspect.capture.compressed import is_compressed
-from kinspect.capture.formats import recognise
+from kinspect.capture.fileformats import recognise
 from kinspect.capture.source import Begin
 from kinspect.errors import KinspectError
 from kinspect.model import Block, Caps, Counts, Segment

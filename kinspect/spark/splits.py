@@ -16,7 +16,7 @@ import cbor2
 
 from kinspect.capture import slice_block
 from kinspect.capture.boundary import RecordShape, records_of
-from kinspect.capture.formats import open_capture
+from kinspect.capture.fileformats import open_capture
 from kinspect.capture.reader import BLOCK_SIZE, Findings
 from kinspect.capture.source import read_at_least
 from kinspect.errors import CaptureError

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinspect.capture.erffile import is_erf
-from kinspect.capture.formats import open_capture
+from kinspect.capture.fileformats import open_capture
 from kinspect.capture.reader import BLOCK_SIZE, Findings
 from kinspect.capture.source import Begin
 from kinspect.errors import CaptureError, TruncatedCaptureError

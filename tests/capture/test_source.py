@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kinspect.capture import open_timeline
-from kinspect.capture.formats import FORMATS
+from kinspect.capture.fileformats import FORMATS
 
 NAMES = ", ".join(row.name for row in FORMATS)
 NOT_A_CAPTURE = f"not a capture ({NAMES}, or one of them compressed with gzip, zstd or lz4)"

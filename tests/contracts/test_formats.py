@@ -1,7 +1,7 @@
 """Contract of every capture format: it is read as the pcap it was made of is, also from the middle on, plain and
 compressed, and whatever is wrong with the file.
 
-A row of `kinspect.capture.formats` is tested here as soon as `support.formats` has a writer of its name, and fails
+A row of `kinspect.capture.fileformats` is tested here as soon as `support.formats` has a writer of its name, and fails
 until then. What else names the formats is held against the table.
 """
 
@@ -25,7 +25,7 @@ from support.tui import indexed
 import kinspect
 from kinspect.capture import open_timeline
 from kinspect.capture.compressed import zstd_library
-from kinspect.capture.formats import FORMATS
+from kinspect.capture.fileformats import FORMATS
 from kinspect.cli import CAPTURE_NAME
 from kinspect.cli.pasted import message_bytes
 from kinspect.cli.read import read

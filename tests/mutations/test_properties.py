@@ -13,7 +13,7 @@ from support.clean import CAPTURES
 from support.packets import nanosecond_pcap
 from support.reading import OF_PACKETS, WHOLE, bytes_alone, clean, compare, read
 
-from kinspect.capture.formats import open_capture
+from kinspect.capture.fileformats import open_capture
 from kinspect.capture.reader import Findings
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.pipeline import Inspector

@@ -1,4 +1,4 @@
-"""Writers of captures, one for each row of `kinspect.capture.formats`: packets in, a file's bytes out.
+"""Writers of captures, one for each row of `kinspect.capture.fileformats`: packets in, a file's bytes out.
 
 They are written from the formats' specifications. Times are whole microseconds, which every format can tell.
 """

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import NamedTuple
 
-from kinspect.capture.formats import open_capture
+from kinspect.capture.fileformats import open_capture
 from kinspect.capture.reader import Findings
 from kinspect.errors import CaptureError, KinspectError, TruncatedCaptureError, UnreadableError
 from kinspect.spark.storage import CaptureBytes, Listed, listing, shown

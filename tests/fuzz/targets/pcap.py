@@ -9,7 +9,7 @@ from typing import NamedTuple
 import lz4.frame
 
 from kinspect.capture.compressed import is_compressed
-from kinspect.capture.formats import open_capture
+from kinspect.capture.fileformats import open_capture
 from kinspect.capture.reader import BLOCK_SIZE, Findings
 from kinspect.errors import CaptureError
 
