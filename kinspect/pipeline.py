@@ -14,7 +14,7 @@ from kinspect.kafka.exchange.ledger import BOOKS, PARTIAL, Ledger
 from kinspect.kafka.exchange.lines import GAP_CAUSES, Line
 from kinspect.kafka.view.view import SCHEMA_VERSION
 from kinspect.kafka.wire.learnednames import LearnedNames
-from kinspect.kafka.wire.order import LineNumbering
+from kinspect.kafka.wire.lineorder import LineNumbering
 from kinspect.model import NOWHERE, Block, Caps, Counts, Origin, Segment, added
 from kinspect.tcp import Connection, Reassembler
 from kinspect.tcp.reassembly import takes_all

@@ -13,7 +13,7 @@ from kinspect.errors import KinspectError
 from kinspect.filters.filter import Filter, connection_ends
 from kinspect.filters.values import parse_duration, parse_moment
 from kinspect.kafka.exchange.lines import Gap
-from kinspect.kafka.wire.order import UNPLACED
+from kinspect.kafka.wire.lineorder import UNPLACED
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import DELETE_TOPICS, ENVELOPE, LEADER_AND_ISR
 

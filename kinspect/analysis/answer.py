@@ -20,7 +20,7 @@ from kinspect.errors import KinspectError
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.summary import topics_named
 from kinspect.kafka.wire.learnednames import LearnedNames
-from kinspect.kafka.wire.order import LAST, LineKey
+from kinspect.kafka.wire.lineorder import LAST, LineKey
 from kinspect.protocol.apikeys import ENVELOPE
 
 ROWS_KEPT = 10_000

@@ -18,8 +18,8 @@ from kinspect.kafka.summary import REQUEST_DATA, RESPONSE_DATA, BodySummary
 from kinspect.kafka.wire.ends import Ends
 from kinspect.kafka.wire.hashes import blake2b
 from kinspect.kafka.wire.learnednames import LearnedNames
+from kinspect.kafka.wire.lineorder import LineKey
 from kinspect.kafka.wire.message import WireMessage
-from kinspect.kafka.wire.order import LineKey
 from kinspect.kafka.wire.pair import ANSWERED, KAFKA
 from kinspect.model import REQUEST, RESPONSE, Caps, Counts
 from kinspect.protocol import schema

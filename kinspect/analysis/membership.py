@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from kinspect.analysis.record import LEAST, Record
 from kinspect.kafka.exchange.exchange import Exchange
-from kinspect.kafka.wire.order import LineKey
+from kinspect.kafka.wire.lineorder import LineKey
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import (
     JOIN_GROUP,

@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 from kinspect.analysis.bursts import Bursts
 from kinspect.analysis.histogram import Histogram
 from kinspect.analysis.windows import Windows
-from kinspect.kafka.wire.order import LineKey
+from kinspect.kafka.wire.lineorder import LineKey
 from kinspect.model import added
 
 LEAST: Final = {"choose": min}

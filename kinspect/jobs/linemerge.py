@@ -19,7 +19,7 @@ from kinspect.background import error_from
 from kinspect.errors import CaptureError, KinspectError, capture_error
 from kinspect.jobs.link import DONE, FAILED, SCANNED, STOP, TEXT, TURN, JobWorker, LostError
 from kinspect.jobs.worker import CHUNKS_AHEAD, ENTRY, LOW_BITS, Names, Nodes
-from kinspect.kafka.wire.order import LineOrder
+from kinspect.kafka.wire.lineorder import LineOrder
 from kinspect.model import Counts, added
 from kinspect.sink import Sink, WrittenLine
 

@@ -15,7 +15,7 @@ from kinspect.background import telling
 from kinspect.jobs.chunks import CHUNK_BYTES
 from kinspect.jobs.link import DONE, FAILED, SCANNED, STOP, Link, LostError
 from kinspect.kafka.exchange.lines import Line
-from kinspect.kafka.wire.order import LineKey
+from kinspect.kafka.wire.lineorder import LineKey
 from kinspect.model import Block
 from kinspect.run import Run
 from kinspect.sink import KINDS, Sink

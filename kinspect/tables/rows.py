@@ -17,7 +17,7 @@ from kinspect.kafka.exchange.lines import ConnectionLine
 from kinspect.kafka.fields.entities import PARTITION_NAMES, TOPIC_ID
 from kinspect.kafka.view.forms import TEXT
 from kinspect.kafka.view.view import SCHEMA_VERSION, View
-from kinspect.kafka.wire.order import LineKey
+from kinspect.kafka.wire.lineorder import LineKey
 from kinspect.model import NS_PER_DAY, REQUEST, RESPONSE
 from kinspect.tables.arrowcolumns import DATE, EXCHANGE_ID, schema_of
 from kinspect.tables.tablenames import CONNECTIONS, EXCHANGES, RECORDS

@@ -36,7 +36,7 @@ from kinspect.kafka.exchange.ledger import Ledger
 from kinspect.kafka.summary import BodySummary
 from kinspect.kafka.view.view import View
 from kinspect.kafka.wire.learnednames import LearnedNames
-from kinspect.kafka.wire.order import LineNumbering
+from kinspect.kafka.wire.lineorder import LineNumbering
 from kinspect.link import Dissector
 from kinspect.model import Block, Caps, Counts, Progress, Segment
 from kinspect.pipeline import EXCHANGES_ONLY, Inspector

@@ -12,7 +12,7 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.ledger import Ledger
 from kinspect.kafka.exchange.lines import ConnectionLine, Gap
 from kinspect.kafka.wire.learnednames import LearnedNames
-from kinspect.kafka.wire.order import LineNumbering
+from kinspect.kafka.wire.lineorder import LineNumbering
 from kinspect.model import Caps, Counts
 from kinspect.protocol import Message, encode_request, encode_response
 

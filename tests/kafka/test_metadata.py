@@ -29,7 +29,7 @@ from kinspect.kafka.connection.kafkaconnection import KafkaConnection
 from kinspect.kafka.exchange.metadata import cluster_metadata, ip_text, may_have_metadata
 from kinspect.kafka.wire import ends
 from kinspect.kafka.wire.learnednames import NODES_KEPT, LearnedNames
-from kinspect.kafka.wire.order import UNPLACED, LineNumbering
+from kinspect.kafka.wire.lineorder import UNPLACED, LineNumbering
 from kinspect.protocol import schema
 from kinspect.protocol.wire import ZERO_UUID
 

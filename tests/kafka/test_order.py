@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinspect.kafka.connection.pending import Pending
-from kinspect.kafka.wire.order import FIRST, WINDOW, LineOrder
+from kinspect.kafka.wire.lineorder import FIRST, WINDOW, LineOrder
 
 arrivals = st.lists(st.tuples(st.integers(0, 40), st.integers(0, WINDOW // 2)), max_size=60)
 

@@ -31,7 +31,7 @@ from kinspect.kafka.connection.kafkaconnection import KAFKA, OTHER, KafkaConnect
 from kinspect.kafka.connection.recognise import NO, YES, first_request
 from kinspect.kafka.exchange.ledger import Ledger
 from kinspect.kafka.wire.learnednames import LearnedNames
-from kinspect.kafka.wire.order import LineNumbering
+from kinspect.kafka.wire.lineorder import LineNumbering
 from kinspect.model import Caps, Counts
 from kinspect.protocol import Message, decode_request, encode_request, schema
 from kinspect.protocol.apikeys import FETCH, PRODUCE

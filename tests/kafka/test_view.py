@@ -25,8 +25,8 @@ from kinspect.errors import KinspectError
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view import projection
 from kinspect.kafka.view.view import DEFAULT, LINE_KEYS, View, iso_time, milliseconds
+from kinspect.kafka.wire.lineorder import FIRST
 from kinspect.kafka.wire.message import WireMessage
-from kinspect.kafka.wire.order import FIRST
 from kinspect.kafka.wire.pair import SASL_TOKEN
 from kinspect.model import REQUEST, RESPONSE, Problem
 from kinspect.protocol import Message, encode_request, encode_response

@@ -103,7 +103,7 @@ def test_lines_of_which_too_many_bytes_wait(local, monkeypatch):
     """They are released with the chunk in which they come, before those that they wait for."""
     path = CAPTURES / "2.8.2/console-zstd.pcap"
     expected = lines([path])
-    monkeypatch.setattr("kinspect.kafka.wire.order.WINDOW_BYTES", 1000)
+    monkeypatch.setattr("kinspect.kafka.wire.lineorder.WINDOW_BYTES", 1000)
     assert [line_of(row) for row in local.rows([path], view=WHOLE)] == expected
 
 

@@ -9,7 +9,7 @@ import orjson
 from kinspect.capture import open_timeline, slice_block
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import View
-from kinspect.kafka.wire.order import LineKey
+from kinspect.kafka.wire.lineorder import LineKey
 from kinspect.model import Block
 from kinspect.pipeline import Inspector
 from kinspect.tcp.reassembly import takes_all

@@ -27,8 +27,8 @@ from kinspect.kafka.summary import REQUEST_DATA, RESPONSE_DATA, error_counts
 from kinspect.kafka.view.view import iso_time
 from kinspect.kafka.wire.ends import endpoint
 from kinspect.kafka.wire.learnednames import METADATA_TOPIC_ID
+from kinspect.kafka.wire.lineorder import LAST, LineKey
 from kinspect.kafka.wire.message import WireMessage
-from kinspect.kafka.wire.order import LAST, LineKey
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import (
     API_VERSIONS,

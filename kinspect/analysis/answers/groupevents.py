@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.fields.groupbytes import GROUP_BYTES, read_group_bytes
+from kinspect.kafka.wire.lineorder import LineKey
 from kinspect.kafka.wire.message import WireMessage
-from kinspect.kafka.wire.order import LineKey
 
 NONE, ILLEGAL_GENERATION, UNKNOWN_MEMBER, REBALANCING = 0, 22, 25, 27
 MEMBER_ID_REQUIRED, FENCED_INSTANCE, FENCED_EPOCH = 79, 82, 110

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from kinspect.analysis.record import GREATEST, Record
-from kinspect.kafka.wire.order import LineKey
+from kinspect.kafka.wire.lineorder import LineKey
 
 NO_LEADER = -1
 NO_EPOCH = -1

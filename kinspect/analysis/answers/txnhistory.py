@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kinspect.kafka.wire.order import LineKey
+from kinspect.kafka.wire.lineorder import LineKey
 from kinspect.model import NS_PER_MS
 
 COMMITTED, ABORTED, FENCED, TIMED_OUT, ONGOING = "committed", "aborted", "fenced", "timed_out", "open"

@@ -26,7 +26,7 @@ from kinspect.kafka.connection.session import ONE_SIDED, Session
 from kinspect.kafka.exchange.ledger import NO_BEGIN, NO_BROKER, NO_CLIENT, UNKNOWN, Ledger
 from kinspect.kafka.exchange.lines import ConnectionLine
 from kinspect.kafka.wire.ends import Flow, exchange_ends, likely_client
-from kinspect.kafka.wire.order import LineKey, LineNumbering
+from kinspect.kafka.wire.lineorder import LineKey, LineNumbering
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.state import fields, fill
 from kinspect.tls.records import looks_like_tls

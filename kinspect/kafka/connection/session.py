@@ -20,8 +20,8 @@ from kinspect.kafka.exchange.ledger import Ledger
 from kinspect.kafka.exchange.lines import Gap
 from kinspect.kafka.fields import sasl
 from kinspect.kafka.wire.ends import Ends, Flow
+from kinspect.kafka.wire.lineorder import LineNumbering
 from kinspect.kafka.wire.message import WireMessage
-from kinspect.kafka.wire.order import LineNumbering
 from kinspect.kafka.wire.pair import ANSWERED, KAFKA, NO_RESPONSE, ORPHAN, SASL_TOKEN, UNANSWERED, UNCERTAIN
 from kinspect.kafka.wire.wait import carries_throttle
 from kinspect.model import REQUEST, RESPONSE, Problem

@@ -11,7 +11,7 @@ from kinspect.kafka.exchange.holdings import EXCHANGE_BYTES, Holdings
 from kinspect.kafka.exchange.lines import Line
 from kinspect.kafka.wire.fetched import FetchRoom
 from kinspect.kafka.wire.learnednames import LearnedNames
-from kinspect.kafka.wire.order import BEHIND, LineOrder
+from kinspect.kafka.wire.lineorder import BEHIND, LineOrder
 from kinspect.model import BEHIND_HOLES, NOWHERE, Caps, Counts, Origin, Progress
 from kinspect.tls.keylog import KeyLog
 

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import SCHEMA_VERSION, iso_time
 from kinspect.kafka.wire.eventid import event_id
-from kinspect.kafka.wire.order import LineKey
+from kinspect.kafka.wire.lineorder import LineKey
 
 GAP_CAUSES: Final = ("capture_loss", "snaplen", "mid_start")
 

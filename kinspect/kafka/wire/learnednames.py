@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from kinspect.kafka.wire.order import FIRST, LineKey
+from kinspect.kafka.wire.lineorder import FIRST, LineKey
 from kinspect.protocol.wire import ZERO_UUID
 
 METADATA_TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAQ"

@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Final, Self
 
 from kinspect.kafka.wire.ends import Ends
 from kinspect.kafka.wire.fetched import Fetched
+from kinspect.kafka.wire.lineorder import UNPLACED
 from kinspect.kafka.wire.message import WireMessage
-from kinspect.kafka.wire.order import UNPLACED
 from kinspect.model import Problem
 from kinspect.protocol import schema
 from kinspect.state import fields, fill

@@ -14,7 +14,7 @@ from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessor
 
 from kinspect.kafka.exchange.lines import Line
 from kinspect.kafka.wire.learnednames import LearnedNames
-from kinspect.kafka.wire.order import LineKey
+from kinspect.kafka.wire.lineorder import LineKey
 from kinspect.model import FRAME_BITS, added
 from kinspect.pipeline import Inspector
 from kinspect.run import IslandRun

@@ -20,7 +20,7 @@ from kinspect.errors import CaptureError
 from kinspect.filters.table import FILTERS
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine, Line
-from kinspect.kafka.wire.order import BEHIND, LineKey
+from kinspect.kafka.wire.lineorder import BEHIND, LineKey
 from kinspect.kafka.wire.pair import UNANSWERED
 from kinspect.kafka.wire.wait import IDLE
 from kinspect.model import FRAME_BITS, Block, Caps

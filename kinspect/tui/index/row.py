@@ -8,8 +8,8 @@ from typing import NamedTuple, Protocol
 from zlib import crc32
 
 from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.wire.lineorder import LineKey
 from kinspect.kafka.wire.message import WireMessage
-from kinspect.kafka.wire.order import LineKey
 from kinspect.kafka.wire.pair import ANSWERED, KAFKA, NO_RESPONSE, ORPHAN, SASL_TOKEN, UNANSWERED
 from kinspect.kafka.wire.wait import CAUSES
 from kinspect.tui.index.texts import UNKEPT

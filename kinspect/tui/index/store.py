@@ -11,8 +11,8 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.wire.ends import Ends
 from kinspect.kafka.wire.fetched import Fetched, TopicRef
 from kinspect.kafka.wire.learnednames import LearnedNames
+from kinspect.kafka.wire.lineorder import BEHIND
 from kinspect.kafka.wire.message import WireMessage
-from kinspect.kafka.wire.order import BEHIND
 from kinspect.kafka.wire.pair import SASL_TOKEN, TOKEN_NAME
 from kinspect.model import REQUEST, RESPONSE, Counts, Problem
 from kinspect.output.actions import NO_ACTION, Action

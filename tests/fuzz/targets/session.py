@@ -14,7 +14,7 @@ from kinspect.kafka.exchange.lines import ConnectionLine
 from kinspect.kafka.view.view import View
 from kinspect.kafka.wire.ends import Address
 from kinspect.kafka.wire.learnednames import LearnedNames
-from kinspect.kafka.wire.order import LineNumbering
+from kinspect.kafka.wire.lineorder import LineNumbering
 from kinspect.model import Caps, Counts
 
 from ..script import Script, short
