@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 from kinspect.capture.handover import Counters, InterfaceCounters, Outbox
-from kinspect.capture.order import PacketBatch, PacketOrder
+from kinspect.capture.packetorder import PacketBatch, PacketOrder
 from kinspect.capture.ring import RETIRE_MS, interface_error
 from kinspect.capture.save import SaveFiles
 from kinspect.capture.tpacket import packet_blocks, read_ring_block
