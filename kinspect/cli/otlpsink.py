@@ -11,8 +11,8 @@ from kinspect import __version__
 from kinspect.analysis.metrics import Metric, Series
 from kinspect.cli import FAILED, complain
 from kinspect.cli.options import LOGS, METRICS, SPANS
-from kinspect.cli.otlp import Otlp
 from kinspect.cli.otlpmetrics import OtlpMetrics
+from kinspect.cli.otlpoptions import Otlp
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine, Line
 from kinspect.kafka.view.view import View

@@ -29,7 +29,7 @@ from kinspect.cli.options import (
     needs_waits,
     usage,
 )
-from kinspect.cli.otlp import OTLP_FACTS, OTLP_RULES, Otlp, make_otlp
+from kinspect.cli.otlpoptions import OTLP_FACTS, OTLP_RULES, Otlp, make_otlp
 from kinspect.cli.outputoptions import OUTPUT_RULES, check_kept, open_output_stream
 from kinspect.cli.progress import ProgressLine
 from kinspect.cli.rules import Facts, OptionValues

@@ -352,7 +352,7 @@ exchanges = list(kinspect.read(capture))
 values = {"otlp": url, "otlp_signals": "logs,metrics,spans", "otlp_sample": 1.0, "semconv": None}
 preload({**values, "explore": False, "metrics": None, "format_name": "none"})
 before = set(sys.modules)
-from kinspect.cli.otlp import make_otlp
+from kinspect.cli.otlpoptions import make_otlp
 from kinspect.cli.otlpsink import OtlpSink
 from kinspect.sink import Input
 
