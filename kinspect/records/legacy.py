@@ -14,7 +14,7 @@ import struct
 import zlib
 from typing import Any, Final, NamedTuple
 
-from kinspect.records.reader import FARTHEST, LOG_APPEND_TIME, NO_TIMESTAMP, RecordSetReader
+from kinspect.records.recordsetreader import FARTHEST, LOG_APPEND_TIME, NO_TIMESTAMP, RecordSetReader
 
 _HEAD: Final = struct.Struct(">qiIbBq")
 """Offset, size, crc, magic, attributes, timestamp (in magic 0 the key starts there). No message is shorter."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from typing import Any, Final, NamedTuple
 
-from kinspect.records.reader import FARTHEST, NO_TIMESTAMP
+from kinspect.records.recordsetreader import FARTHEST, NO_TIMESTAMP
 
 HEADER: Final[struct.Struct] = struct.Struct(">qiibIhiqqqhii")
 """Base offset, length, leader epoch, magic, crc, attributes, last offset delta, base and max timestamp, producer id,

@@ -19,7 +19,8 @@ from typing import Any, Final
 
 from kinspect.records import legacy, v2
 from kinspect.records.compression import codec_name
-from kinspect.records.reader import (
+from kinspect.records.recordset import RecordSet
+from kinspect.records.recordsetreader import (
     FARTHEST,
     LOG_APPEND_TIME,
     MAX_BYTES,
@@ -28,7 +29,6 @@ from kinspect.records.reader import (
     TIMESTAMP_TYPES,
     RecordSetReader,
 )
-from kinspect.records.recordset import RecordSet
 from kinspect.wording import counted
 
 _PREFIX: Final = struct.Struct(">qi")
