@@ -18,7 +18,7 @@ from kinspect.tcp.connection import FOREIGN, NEVER, Connection, Half, Island, St
 from kinspect.tcp.delivery import LINGER_PACKETS, NOBODY, Delivery
 from kinspect.tcp.flowkeys import ends, pair, reverse_key, scope
 from kinspect.tcp.lookup import CLOSE, SYN_DISTANCE, find_half, has_nearer, is_near
-from kinspect.tcp.recent import LOOKED_AT, RecentPackets
+from kinspect.tcp.recentpackets import LOOKED_AT, RecentPackets
 from kinspect.tcp.runclock import LOOK_EACH, RunClock
 from kinspect.tcp.sequence import MASK, NEAR, distance
 from kinspect.tcp.strays import Stray, Strays, waiting_since

@@ -10,7 +10,7 @@ from playbook import END, MS, Play, a, b, closed, data, fin, gap, handshake
 
 from kinspect.model import Counts, Segment
 from kinspect.tcp.connection import Half
-from kinspect.tcp.recent import KEPT_ROWS, LOOKED_AT, RecentPackets
+from kinspect.tcp.recentpackets import KEPT_ROWS, LOOKED_AT, RecentPackets
 
 GET, ANSWER = b"get it", b"answer"
 
