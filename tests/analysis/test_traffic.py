@@ -9,7 +9,7 @@ from support.pcap import Conversation, framed, pcap
 
 import kinspect
 from kinspect.analysis.frequent import NAMES_KEPT
-from kinspect.analysis.recent import SLOT_NS, RecentTraffic
+from kinspect.analysis.recenttraffic import SLOT_NS, RecentTraffic
 from kinspect.analysis.traffic import NAME_SHOWN, Fault, Traffic
 from kinspect.protocol import Message, encode_request, encode_response
 

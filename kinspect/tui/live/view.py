@@ -13,7 +13,7 @@ from datetime import UTC
 from typing import Any, NamedTuple
 
 from kinspect.analysis.rate import Rate
-from kinspect.analysis.recent import RecentTraffic
+from kinspect.analysis.recenttraffic import RecentTraffic
 from kinspect.analysis.traffic import TrafficResult
 from kinspect.answers import AnswerCounter
 from kinspect.kafka.exchange.exchange import Exchange
