@@ -13,8 +13,8 @@ from kinspect.analysis.answernames import ANSWERS
 from kinspect.cli import decode, group, live, schema
 from kinspect.cli.options import CAPS
 from kinspect.cli.read import read
+from kinspect.cli.readrun import RUN_FACTS, RUN_RULES
 from kinspect.cli.rules import Facts, OptionRule, Words
-from kinspect.cli.run import RUN_FACTS, RUN_RULES
 
 EXIT_STATUSES = (
     ("0", "All input was read. `read` also ends with it if a reader such as `head` closed its pipe."),

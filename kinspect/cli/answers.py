@@ -33,7 +33,7 @@ from kinspect.cli.options import (
     usage,
 )
 from kinspect.cli.outfile import STANDARD
-from kinspect.cli.run import ReadRun, open_run, run_options
+from kinspect.cli.readrun import ReadRun, open_run, run_options
 from kinspect.filters.table import FILTERS, option_of
 from kinspect.jobs import processes
 from kinspect.model import NS_PER_MS

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kinspect.capture.handover import InterfaceCounters
 from kinspect.capture.live import Live
-from kinspect.cli.run import ReadRun
+from kinspect.cli.readrun import ReadRun
 
 
 class Health(NamedTuple):

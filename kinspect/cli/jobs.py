@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from kinspect.capture import Timeline
-from kinspect.cli.run import ReadRun, make_inspector
+from kinspect.cli.readrun import ReadRun, make_inspector
 from kinspect.jobs import run_shared
 from kinspect.jobs.linemerge import TextOutput
 from kinspect.jobs.worker import Names, Nodes, WorkerJob, own_islands

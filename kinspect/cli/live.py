@@ -63,9 +63,9 @@ from kinspect.cli.options import (
 from kinspect.cli.outputoptions import OUTPUT_OPTIONS
 from kinspect.cli.ownmetrics import decoding, own_metrics
 from kinspect.cli.preload import preload
+from kinspect.cli.readrun import RUN_FACTS, RUN_RULES, ReadRun, open_run, run_options
 from kinspect.cli.rotated import ROTATION
 from kinspect.cli.rules import OptionRule, check
-from kinspect.cli.run import RUN_FACTS, RUN_RULES, ReadRun, open_run, run_options
 from kinspect.cli.sdnotify import Notifier
 from kinspect.cli.service import Hangup, Service
 from kinspect.cli.stats import STATS_INTERVAL, STATS_RULES, stats_interval

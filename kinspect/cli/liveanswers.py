@@ -10,8 +10,8 @@ from kinspect.capture.save import Saving
 from kinspect.cli.answers import NOT_ASKED, answer_format, nothing_passed, typed_next
 from kinspect.cli.options import AUTO, LINES_ALONE, OTLP, make_style, usage
 from kinspect.cli.outputoptions import GOES_ON
+from kinspect.cli.readrun import ReadRun, RunOptions, run_options
 from kinspect.cli.rules import OptionRule
-from kinspect.cli.run import ReadRun, RunOptions, run_options
 from kinspect.formats import FORMATS
 from kinspect.output import JSONL
 from kinspect.output import answers as output

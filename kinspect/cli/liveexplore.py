@@ -17,8 +17,8 @@ from kinspect.cli.explore import DRAWN, SPOOL_BYTES, close, keys_from_terminal
 from kinspect.cli.interrupt import ENDED_BY_SIGNAL
 from kinspect.cli.liveview import come_from
 from kinspect.cli.options import LINES_ALONE, OTLP, make_caps
+from kinspect.cli.readrun import RunOptions
 from kinspect.cli.rules import OptionRule
-from kinspect.cli.run import RunOptions
 from kinspect.kafka.view.view import View
 from kinspect.model import Block
 from kinspect.output.escape import escape

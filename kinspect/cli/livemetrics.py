@@ -16,8 +16,8 @@ from kinspect.analysis.metrics import LABELS, KafkaMetrics, Metric, Series, expo
 from kinspect.capture.live import Live
 from kinspect.cli.health import Health, health
 from kinspect.cli.ownmetrics import decoding, own_metrics
+from kinspect.cli.readrun import ReadRun
 from kinspect.cli.rules import OptionRule
-from kinspect.cli.run import ReadRun
 from kinspect.cli.types import COUNT
 from kinspect.errors import KinspectError
 from kinspect.extras import need

@@ -11,8 +11,8 @@ from kinspect.answers import AnswerCounter
 from kinspect.capture.live import Live
 from kinspect.cli.health import health
 from kinspect.cli.progress import PLAIN
+from kinspect.cli.readrun import ReadRun, RunOptions
 from kinspect.cli.rules import OptionRule
-from kinspect.cli.run import ReadRun, RunOptions
 from kinspect.output import TABLE
 
 if TYPE_CHECKING:

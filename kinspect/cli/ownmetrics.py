@@ -8,7 +8,7 @@ from typing import NamedTuple
 from kinspect import __version__
 from kinspect.analysis.metrics import COUNTER, GAUGE, Metric, Series
 from kinspect.cli.health import Health
-from kinspect.cli.run import ReadRun
+from kinspect.cli.readrun import ReadRun
 from kinspect.form import COMPILED
 from kinspect.kafka.view.view import SCHEMA_VERSION
 from kinspect.model import LIMITS, NS_PER_SECOND

@@ -22,8 +22,8 @@ from kinspect.cli.options import (
     options,
 )
 from kinspect.cli.outputoptions import OUTPUT_OPTIONS
+from kinspect.cli.readrun import RUN_FACTS, RUN_RULES, ReadRun, RunOptions, open_run, run_options
 from kinspect.cli.rules import check
-from kinspect.cli.run import RUN_FACTS, RUN_RULES, ReadRun, RunOptions, open_run, run_options
 
 
 @click.command(cls=Sectioned)

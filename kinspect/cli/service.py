@@ -9,7 +9,7 @@ from kinspect.capture.live import Live
 from kinspect.cli import complain, outfile
 from kinspect.cli.health import health
 from kinspect.cli.interrupt import LateError
-from kinspect.cli.run import ReadRun
+from kinspect.cli.readrun import ReadRun
 from kinspect.cli.sdnotify import READY, STOPPING, WATCHDOG, Notifier
 from kinspect.cli.stats import Stats
 from kinspect.model import NS_PER_SECOND

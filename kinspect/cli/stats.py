@@ -10,8 +10,8 @@ import click
 from kinspect.capture.live import Live
 from kinspect.cli.health import health
 from kinspect.cli.options import split
+from kinspect.cli.readrun import ReadRun
 from kinspect.cli.rules import OptionRule
-from kinspect.cli.run import ReadRun
 from kinspect.cli.types import DURATION
 from kinspect.kafka.view.view import SCHEMA_VERSION, iso_time
 from kinspect.kafka.wire.eventid import event_id

@@ -7,7 +7,7 @@ import pytest
 from kinspect.capture.keylogfile import KeyLogFile
 from kinspect.capture.timeline import SourceStatus
 from kinspect.cli.interrupt import Interrupt
-from kinspect.cli.run import ReadRun
+from kinspect.cli.readrun import ReadRun
 from kinspect.errors import KinspectError
 from kinspect.filters.filter import Filter
 from kinspect.kafka.view.view import View

@@ -6,7 +6,7 @@ from support.captures import CAPTURES
 from kinspect.capture import open_timeline
 from kinspect.cli.interrupt import Interrupt
 from kinspect.cli.read import read
-from kinspect.cli.run import open_run, run_options
+from kinspect.cli.readrun import open_run, run_options
 from kinspect.sink import EXCHANGE, Closed, Sink
 
 NANO = str(CAPTURES / "4.4.0" / "nano.pcap")

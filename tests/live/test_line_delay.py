@@ -9,7 +9,7 @@ from support.trickle import APART, LONGEST, Trickle
 from support.tui import CAPTURES
 
 from kinspect.cli.interrupt import Interrupt
-from kinspect.cli.run import ReadRun
+from kinspect.cli.readrun import ReadRun
 from kinspect.kafka.view.view import View
 from kinspect.kafka.wire.pair import ANSWERED
 from kinspect.pipeline import Inspector
