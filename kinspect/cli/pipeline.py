@@ -36,7 +36,7 @@ from kinspect.filters.table import FILTERS
 from kinspect.model import NS_PER_SECOND
 from kinspect.output.summary import summary_text
 from kinspect.output.tally import Tally
-from kinspect.spark import session
+from kinspect.spark import sparksession
 from kinspect.tables.tablenames import DEFAULT_TABLES, TABLES
 from kinspect.wording import counted
 
@@ -134,7 +134,7 @@ def run(captures: tuple[str, ...], **values: Any) -> int:
     make_filter(values)
     keylog = usage(lambda: KeyLogFile(values["keylog"]).more()) if values["keylog"] else b""
     names = usage(lambda: topicnames.load_topic_names(values["topic_names"])) if values["topic_names"] else {}
-    session.check()
+    sparksession.check()
     from kinspect.spark.commit import FORMATS
     from kinspect.spark.job import Job
     from kinspect.spark.job import run as run_job
@@ -143,7 +143,7 @@ def run(captures: tuple[str, ...], **values: Any) -> int:
     check_out(values["out"], values["table_format"] not in FORMATS)
     files = expand(list(captures))
     master = _master(values["master"], "local[*]")
-    if session.is_local(master) and not values["skip_unreadable"]:
+    if sparksession.is_local(master) and not values["skip_unreadable"]:
         _check_there(files)
     if values["table_format"] in FORMATS:
         settings = {**FORMATS[values["table_format"]].settings, **settings}
@@ -218,7 +218,7 @@ def stream(folder: str, **values: Any) -> int:
     if values["keylog"]:
         usage(lambda: KeyLogFile(values["keylog"]))
     names = usage(lambda: topicnames.load_topic_names(values["topic_names"])) if values["topic_names"] else {}
-    session.check()
+    sparksession.check()
     from kinspect.spark.storage import check_out, everywhere, listing, shown
     from kinspect.spark.streaming.query import Stream
     from kinspect.spark.streaming.source import Watch
@@ -344,7 +344,7 @@ def _session(
     step("starting Spark")
     spark = None
     try:
-        spark = session.open_session(master, settings, bar)
+        spark = sparksession.open_session(master, settings, bar)
         yield spark
     except Exception as error:
         from kinspect.spark.failure import raised_by_spark

@@ -68,7 +68,7 @@ def read(
     end.
     """
     from kinspect.kafka.view.view import View
-    from kinspect.spark.session import usable
+    from kinspect.spark.sparksession import usable
     from kinspect.tables.request import Request
     from kinspect.tables.tablenames import EXCHANGES
 
@@ -118,7 +118,7 @@ def answer(
     """
     from pyspark import StorageLevel
 
-    from kinspect.spark.session import own_session, usable
+    from kinspect.spark.sparksession import own_session, usable
     from kinspect.tables.request import Request
 
     request = Request(
@@ -193,8 +193,8 @@ def stream(
     from kinspect.kafka.view.view import View
     from kinspect.model import Caps as DefaultCaps
     from kinspect.spark.batch import tries_of
-    from kinspect.spark.session import usable
     from kinspect.spark.source import CaptureSource
+    from kinspect.spark.sparksession import usable
     from kinspect.spark.storage import everywhere
     from kinspect.spark.streaming.query import frame
     from kinspect.spark.streaming.source import Watch

@@ -27,7 +27,7 @@ from kinspect.spark.chunks import EARLIEST, FRAGMENT, ROWS, SORTED_BY
 from kinspect.spark.decodepass import PIECE, RunContext, decoding, learning
 from kinspect.spark.scan import assembling, scanning
 from kinspect.spark.schemas import spark_schema
-from kinspect.spark.session import own_session
+from kinspect.spark.sparksession import own_session
 from kinspect.spark.splits import LAST_TIMES, SPLIT_BYTES, Report, Split, plan, shares
 from kinspect.spark.storage import everywhere, expand, is_url, length, shown
 from kinspect.tables.request import Request

@@ -14,7 +14,7 @@ from kinspect.errors import CaptureError, UnreadableError
 from kinspect.spark.batch import Captures
 from kinspect.spark.commit import JobOutput
 from kinspect.spark.failure import raised_in_task
-from kinspect.spark.session import own_session
+from kinspect.spark.sparksession import own_session
 from kinspect.spark.storage import check_out
 from kinspect.tables.request import Request
 from kinspect.tables.tablenames import EXCHANGES, PARQUET, PROBLEMS, answer_table

@@ -73,7 +73,7 @@ def by_read(options: argparse.Namespace) -> dict[str, Any]:
 
 def by_spark(options: argparse.Namespace) -> dict[str, Any]:
     from kinspect.spark.job import Job, run
-    from kinspect.spark.session import open_session
+    from kinspect.spark.sparksession import open_session
     from kinspect.tables.request import Request
 
     exchanges = Request(("exchanges",))

@@ -9,7 +9,7 @@ from kinspect import extras
 from kinspect.cli import main
 from kinspect.cli import pipeline as command
 from kinspect.errors import KinspectError
-from kinspect.spark import session
+from kinspect.spark import sparksession
 
 RUN = ["pipeline", "run", "x.pcap", "--out", "tables"]
 STREAM = ["pipeline", "stream", "captures", "--out", "tables"]
@@ -48,8 +48,8 @@ STREAM = ["pipeline", "stream", "captures", "--out", "tables"]
 @pytest.mark.parametrize("arguments", [RUN, STREAM], ids=["run", "stream"])
 def test_what_to_install_is_one_line(monkeypatch, capsys, missing, java, status, line, arguments):
     monkeypatch.setattr(extras, "find_spec", lambda name: None if name in missing else object())
-    monkeypatch.setattr(session.metadata, "version", lambda name: "4.2.0")
-    monkeypatch.setattr(session, "java_version", lambda: java)
+    monkeypatch.setattr(sparksession.metadata, "version", lambda name: "4.2.0")
+    monkeypatch.setattr(sparksession, "java_version", lambda: java)
     assert main(arguments) == status
     assert capsys.readouterr().err == line
 
@@ -66,12 +66,12 @@ def test_the_version_of_java(monkeypatch, tmp_path, told, version):
         (tmp_path / "release").write_text(told)
     program.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    assert session.java_version() == version
+    assert sparksession.java_version() == version
 
 
 def test_without_java(monkeypatch, tmp_path):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    assert session.java_version() is None
+    assert sparksession.java_version() is None
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_without_java(monkeypatch, tmp_path):
 )
 @pytest.mark.parametrize("arguments", [RUN, STREAM], ids=["run", "stream"])
 def test_usage_errors(monkeypatch, capsys, options, words, arguments):
-    monkeypatch.setattr(session, "check", lambda: None)
+    monkeypatch.setattr(sparksession, "check", lambda: None)
     assert main([*arguments, *options]) == 2
     assert words in capsys.readouterr().err
 
@@ -100,7 +100,7 @@ def test_usage_errors(monkeypatch, capsys, options, words, arguments):
     ],
 )
 def test_usage_errors_of_answers(monkeypatch, capsys, options, words):
-    monkeypatch.setattr(session, "check", lambda: None)
+    monkeypatch.setattr(sparksession, "check", lambda: None)
     assert main([*RUN, *options]) == 2
     assert words in capsys.readouterr().err
 
@@ -126,7 +126,7 @@ def test_answers_are_asked_for_beside_tables_or_alone(monkeypatch, options, tabl
         asked.append((given[0], more["answers"]))
         raise KinspectError("enough")
 
-    monkeypatch.setattr(session, "check", lambda: None)
+    monkeypatch.setattr(sparksession, "check", lambda: None)
     monkeypatch.setattr(command, "_check_there", lambda paths: None)
     monkeypatch.setattr(command, "_request", request)
     assert main([*RUN, *options]) == 1
@@ -137,7 +137,7 @@ def test_answers_are_asked_for_beside_tables_or_alone(monkeypatch, options, tabl
     "options", [["--settle", "soon"], ["--interval", "0"], ["--shards", "0"], ["--settle", "-1"]]
 )
 def test_usage_errors_of_a_stream(monkeypatch, capsys, options):
-    monkeypatch.setattr(session, "check", lambda: None)
+    monkeypatch.setattr(sparksession, "check", lambda: None)
     assert main([*STREAM, *options]) == 2
     assert options[0] in capsys.readouterr().err
 
@@ -165,7 +165,7 @@ def test_options_that_a_command_does_not_have_are_refused_in_one_line(capsys, ar
 
 def test_an_old_pyspark_is_told(monkeypatch, capsys):
     monkeypatch.setattr(extras, "find_spec", lambda name: object())
-    monkeypatch.setattr(session.metadata, "version", lambda name: "4.1.1")
+    monkeypatch.setattr(sparksession.metadata, "version", lambda name: "4.1.1")
     assert main(RUN) == 2
     assert "the pipeline needs PySpark 4.2 or later, found 4.1" in capsys.readouterr().err
 
@@ -189,8 +189,8 @@ def test_a_stopped_job_whose_tables_are_half_in_place_says_so():
     [("/nonexistent/*.pcap", "no file has such a name"), ("/nonexistent/a.pcap", "no such file")],
 )
 def test_captures_are_looked_for_before_spark_starts(monkeypatch, capsys, capture, words):
-    monkeypatch.setattr(session, "check", lambda: None)
-    monkeypatch.setattr(session, "open_session", lambda *_: pytest.fail("a session was opened"))
+    monkeypatch.setattr(sparksession, "check", lambda: None)
+    monkeypatch.setattr(sparksession, "open_session", lambda *_: pytest.fail("a session was opened"))
     assert main(["pipeline", "run", capture, "--out", "tables"]) == 1
     assert f"{capture}: {words}" in capsys.readouterr().err
 
@@ -201,7 +201,7 @@ def test_captures_of_a_cluster_or_that_may_be_skipped_are_not_looked_for(monkeyp
     def opened(*_):
         raise KinspectError("opened")
 
-    monkeypatch.setattr(session, "check", lambda: None)
-    monkeypatch.setattr(session, "open_session", opened)
+    monkeypatch.setattr(sparksession, "check", lambda: None)
+    monkeypatch.setattr(sparksession, "open_session", opened)
     assert main(["pipeline", "run", "/nonexistent/a.pcap", "--out", "tables", *elsewhere]) == 1
     assert capsys.readouterr().err == "kinspect: opened\n"

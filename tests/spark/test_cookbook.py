@@ -58,7 +58,7 @@ def test_in_duckdb(out):
 
 
 def test_in_spark(spark, out):
-    session = import_module("kinspect.spark.session").own_session(spark)
+    session = import_module("kinspect.spark.sparksession").own_session(spark)
     session.conf.set("spark.sql.session.timeZone", "UTC")
     for view in VIEWS:
         session.read.parquet(str(out / view)).createOrReplaceTempView(view)

@@ -14,7 +14,7 @@ from kinspect.errors import KinspectError
 pytestmark = pytest.mark.tools
 
 TIMEOUT = """
-from kinspect.spark.session import open_session
+from kinspect.spark.sparksession import open_session
 
 spark = open_session("local[1]", {"spark.driver.host": "127.0.0.1"}, False)
 receiver = spark._jvm.org.apache.spark.HeartbeatReceiver(spark.sparkContext._jsc.sc())

@@ -19,7 +19,7 @@ from kinspect.pipeline import summary_line
 from kinspect.spark.batch import tries_of, with_scan
 from kinspect.spark.failure import raised_in_task
 from kinspect.spark.schemas import spark_schema
-from kinspect.spark.session import own_session
+from kinspect.spark.sparksession import own_session
 from kinspect.spark.storage import check_out
 from kinspect.spark.streaming.output import StreamOutput
 from kinspect.spark.streaming.processor import PIECE, Shard, unpacked
