@@ -221,7 +221,7 @@ def stream(folder: str, **values: Any) -> int:
     sparksession.check()
     from kinspect.spark.storage import check_out, everywhere, listing, shown
     from kinspect.spark.streaming.query import Stream
-    from kinspect.spark.streaming.source import Watch
+    from kinspect.spark.streaming.streamsource import Watch
 
     check_out(values["out"])
     listing(folder)

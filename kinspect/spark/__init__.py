@@ -197,7 +197,7 @@ def stream(
     from kinspect.spark.sparksession import usable
     from kinspect.spark.storage import everywhere
     from kinspect.spark.streaming.query import frame
-    from kinspect.spark.streaming.source import Watch
+    from kinspect.spark.streaming.streamsource import Watch
     from kinspect.tables.request import Request
 
     request = Request(

@@ -25,7 +25,7 @@ from kinspect.model import Block, Caps, Counts
 from kinspect.spark.schemas import spark_schema
 from kinspect.spark.splits import SPLIT_BYTES, Report, Split, boundary, plan, read_split
 from kinspect.spark.storage import everywhere, expand, length, shown
-from kinspect.spark.streaming.source import FORMAT, SHARD_ROWS, WATCH, StreamReader, Watch
+from kinspect.spark.streaming.streamsource import FORMAT, SHARD_ROWS, WATCH, StreamReader, Watch
 from kinspect.tables.arrowcolumns import parse_columns
 from kinspect.tcp.flowkeys import address_size, scope
 

@@ -19,7 +19,7 @@ from kinspect.kafka.view.view import View
 from kinspect.model import Caps
 from kinspect.spark.streaming.processor import Shard, unpacked
 from kinspect.spark.streaming.query import BatchSummaries
-from kinspect.spark.streaming.source import SHARD_ROWS, StreamReader, Watch
+from kinspect.spark.streaming.streamsource import SHARD_ROWS, StreamReader, Watch
 from kinspect.tables.request import Request
 
 TABLES = ("exchanges", "connections")

@@ -97,7 +97,7 @@ def test_a_folder_in_a_bucket(bucket):
 
 def test_an_offset_has_neither_folder_nor_secrets(bucket):
     """So a folder is the same one with other secrets and settings, and a checkpoint holds none."""
-    source = import_module("kinspect.spark.streaming.source")
+    source = import_module("kinspect.spark.streaming.streamsource")
     limits = import_module("pyspark.sql.streaming.datasource")
     reader = source.StreamReader(source.Watch(bucket.format(""), settle=0.0))
     offset = reader.latestOffset(reader.initialOffset(), limits.ReadAllAvailable())

@@ -273,7 +273,7 @@ def test_a_checkpoint_that_is_behind_the_tables_is_refused(spark, module, folder
 
 def test_what_lines_told_is_kept_for_a_micro_batch_that_is_made_again(spark, tmp_path):
     output = import_module("kinspect.spark.streaming.output").StreamOutput(spark, str(tmp_path / "out"))
-    told = import_module("kinspect.spark.streaming.source")._told
+    told = import_module("kinspect.spark.streaming.streamsource")._told
     for batch in range(3):
         output.decide(batch, batch + 1, [f"of {batch + 1}"], {})
     begins(tmp_path / "out", 2)

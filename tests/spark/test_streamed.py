@@ -423,9 +423,9 @@ def test_a_micro_batch_made_again_takes_the_same(streamed, tmp_path):
 
 def test_offsets_are_bounded(streamed, tmp_path, monkeypatch):
     """Only the newest of many files are known one by one; none is taken twice."""
-    from kinspect.spark.streaming import source
+    from kinspect.spark.streaming import streamsource
 
-    monkeypatch.setattr(source, "FILES_KEPT", 4)
+    monkeypatch.setattr(streamsource, "FILES_KEPT", 4)
     packets = many(8)
     stream = streamed(tmp_path)
     paths = []
@@ -439,7 +439,7 @@ def test_offsets_are_bounded(streamed, tmp_path, monkeypatch):
 
 def test_a_file_that_is_written_for_long_is_not_forgotten(streamed, tmp_path, monkeypatch):
     """Though many newer ones were taken by then; and what is no capture is told once."""
-    monkeypatch.setattr(import_module("kinspect.spark.streaming.source"), "FILES_KEPT", 4)
+    monkeypatch.setattr(import_module("kinspect.spark.streaming.streamsource"), "FILES_KEPT", 4)
     packets = many(8)
     stream = streamed(tmp_path, settle=60.0)
     aged(tmp_path / "notes.txt", make=b"this is no capture, and says so by its first bytes")
@@ -488,7 +488,7 @@ def test_how_much_a_micro_batch_takes(streamed, tmp_path):
         (tmp_path / name).write_bytes(PACKERS.get(name.rpartition(".")[2], bytes)(data))
     sizes = {path.name: path.stat().st_size for path in tmp_path.iterdir()}
     stream = streamed(tmp_path)
-    reader = import_module("kinspect.spark.streaming.source").StreamReader(stream.watch)
+    reader = import_module("kinspect.spark.streaming.streamsource").StreamReader(stream.watch)
     assert reader.getDefaultReadLimit().max_bytes == 256 * 1024 * 1024
     for limit, count in (
         (1, 1),

@@ -23,7 +23,7 @@ from kinspect.spark.sparksession import own_session
 from kinspect.spark.storage import check_out
 from kinspect.spark.streaming.output import StreamOutput
 from kinspect.spark.streaming.processor import PIECE, Shard, unpacked
-from kinspect.spark.streaming.source import FORMAT, SHARD, Watch
+from kinspect.spark.streaming.streamsource import FORMAT, SHARD, Watch
 from kinspect.tables.request import Request
 from kinspect.tables.rows import Unread
 from kinspect.tables.taggedrows import SUMMARY, tagged_schema
