@@ -54,7 +54,7 @@ _MODULES = {
         "TruncatedCaptureError",
         "UnreadableError",
     ),
-    "filters.table": ("Filters",),
+    "filters.filterdefinitions": ("Filters",),
     "kafka.exchange.exchange": ("Exchange",),
     "model": ("Block", "Caps"),
 }

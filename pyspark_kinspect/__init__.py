@@ -1,5 +1,5 @@
 """Found by Spark by its name: `spark.read.format("kinspect")` works without registering anything."""
 
-from kinspect.spark.source import CaptureSource as DefaultSource
+from kinspect.spark.datasource import CaptureSource as DefaultSource
 
 __all__ = ["DefaultSource"]

@@ -193,7 +193,7 @@ def stream(
     from kinspect.kafka.view.view import View
     from kinspect.model import Caps as DefaultCaps
     from kinspect.spark.batch import tries_of
-    from kinspect.spark.source import CaptureSource
+    from kinspect.spark.datasource import CaptureSource
     from kinspect.spark.sparksession import usable
     from kinspect.spark.storage import everywhere
     from kinspect.spark.streaming.query import frame
