@@ -19,7 +19,7 @@ from kinspect.filters.table import apis, errors
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.protocol import schema as table
 from kinspect.protocol.schema import Api, ErrorCode, Field, Layout
-from kinspect.protocol.store import MessageDefinition
+from kinspect.protocol.tabletext import MessageDefinition
 from kinspect.protocol.versions import format_versions
 from kinspect.protocol.wire import ZERO_UUID
 from kinspect.wording import did_you_mean

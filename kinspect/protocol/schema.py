@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.protocol.apikeys import LEADER_AND_ISR
-from kinspect.protocol.store import (
+from kinspect.protocol.tabletext import (
     ApiFile,
     FieldDefinition,
     MessageDefinition,

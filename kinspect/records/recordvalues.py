@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from kinspect import protocol
 from kinspect.protocol import schema
-from kinspect.protocol.store import MessageDefinition
+from kinspect.protocol.tabletext import MessageDefinition
 
 _VERSION: Final = struct.Struct(">h")
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from kinspect.protocol import schema, store
+from kinspect.protocol import schema, tabletext
 
 TEXT = """api 3 Sample
   versions: 0-4
@@ -25,8 +25,8 @@ response
 
 
 def test_an_api_is_written_as_it_was_read():
-    api = store.read_api(TEXT)
-    assert store.write_api(api) == TEXT
+    api = tabletext.read_api(TEXT)
+    assert tabletext.write_api(api) == TEXT
     name, items, later = api.request.fields
     assert name.nullable == {1, 2, 4}
     assert [field.name for field in items.fields] == ["Port", "Old"]
@@ -42,21 +42,21 @@ def test_the_whole_table_is_written_as_it_was_read():
     for path in paths:
         text = path.read_text("utf-8")
         if text.startswith("api"):
-            assert store.write_api(store.read_api(text)) == text, path
+            assert tabletext.write_api(tabletext.read_api(text)) == text, path
         else:
-            assert store.write_messages(store.read_messages(text)) == text, path
+            assert tabletext.write_messages(tabletext.read_messages(text)) == text, path
 
 
 @pytest.mark.parametrize("text", ["  Name string 0+\n", "variant 0 of 1.0.0..1.0.0\n"])
 def test_text_out_of_order_is_refused(text):
     with pytest.raises(ValueError, match=r"begins with|follows"):
-        store.read_messages(text)
+        tabletext.read_messages(text)
 
 
 def test_fields_indented_too_far_are_refused():
     text = "record A\n  versions: 0\n  flexible: none\n    Deep string 0+\n"
     with pytest.raises(ValueError, match="too far"):
-        store.read_messages(text)
+        tabletext.read_messages(text)
 
 
 @pytest.mark.parametrize(
@@ -69,4 +69,4 @@ def test_fields_indented_too_far_are_refused():
     ],
 )
 def test_labels_are_minor_releases(releases, label):
-    assert store.LayoutVariant(0, releases, True, ()).label == label
+    assert tabletext.LayoutVariant(0, releases, True, ()).label == label

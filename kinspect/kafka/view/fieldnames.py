@@ -9,7 +9,7 @@ from typing import Final
 from kinspect.errors import KinspectError
 from kinspect.kafka.view.projection import DECODED, SIZE, Tree
 from kinspect.protocol import schema
-from kinspect.protocol.store import FieldDefinition
+from kinspect.protocol.tabletext import FieldDefinition
 from kinspect.protocol.wire import UNKNOWN_TAGS
 from kinspect.wording import did_you_mean
 

@@ -9,7 +9,7 @@ import json
 import re
 from typing import Any
 
-from kinspect.protocol.store import FieldDefinition, MessageDefinition
+from kinspect.protocol.tabletext import FieldDefinition, MessageDefinition
 from kinspect.protocol.versions import format_versions, parse_versions
 
 # A comment, or a string, in which `//` is text.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kinspect.errors import KinspectError
-from kinspect.protocol.store import FieldDefinition, LayoutVariant, MessageDefinition
+from kinspect.protocol.tabletext import FieldDefinition, LayoutVariant, MessageDefinition
 
 
 class ShapeConflictError(KinspectError):

@@ -11,7 +11,7 @@ from kinspect.protocol.importer.definitions import convert, convert_field
 from kinspect.protocol.importer.mergedefinitions import check_shared, unite
 from kinspect.protocol.importer.sources import ReleaseSource, release_key
 from kinspect.protocol.schema import TABLE, snake_case
-from kinspect.protocol.store import (
+from kinspect.protocol.tabletext import (
     ApiFile,
     LayoutVariant,
     MessageDefinition,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kinspect.protocol import compiler, schema, store
+from kinspect.protocol import compiler, schema, tabletext
 from kinspect.protocol.importer.__main__ import main
 from kinspect.protocol.importer.definitions import convert, parse_json
 from kinspect.protocol.importer.mergedefinitions import message_shape
@@ -50,8 +50,8 @@ def run(out: Path, *sources: str, check: bool = False) -> int:
     return main([*sources, "--out", str(out), *(["--check"] if check else [])])
 
 
-def read_api(out: Path) -> store.ApiFile:
-    return store.read_api((out / "07_sample.txt").read_text("utf-8"))
+def read_api(out: Path) -> tabletext.ApiFile:
+    return tabletext.read_api((out / "07_sample.txt").read_text("utf-8"))
 
 
 ITEMS = [field("Name", "string", "0+"), field("Size", "int32", "0+", default="-1")]
@@ -290,10 +290,10 @@ def test_a_checkout_with_records_and_shared_structs(tmp_path, out):
             (folder / f"{entry['name']}.json").write_text("// text\n" + json.dumps(entry), "utf-8")
     assert run(out, str(tmp_path / "kafka")) == 0
     assert [part.name for part in read_api(out).request.fields[0].fields] == ["Left"]
-    key, value = store.read_messages((out / "records/group.txt").read_text("utf-8"))
+    key, value = tabletext.read_messages((out / "records/group.txt").read_text("utf-8"))
     assert (key.versions, key.attributes["record-type"], value.attributes["record-type"]) == ({0}, "4", "4")
     assert [item.name for item in key.fields] == ["group"]
-    (record,) = store.read_messages((out / "records/metadata.txt").read_text("utf-8"))
+    (record,) = tabletext.read_messages((out / "records/metadata.txt").read_text("utf-8"))
     assert record.attributes["record-type"] == "30"
 
 
@@ -373,13 +373,13 @@ def test_every_release_of_the_table_merges_into_it_unchanged(tmp_path, capsys):
     assert capsys.readouterr().out == ""
 
 
-def as_json(message: store.MessageDefinition, low: int, high: int) -> dict[str, Any]:
+def as_json(message: tabletext.MessageDefinition, low: int, high: int) -> dict[str, Any]:
     versions = frozenset(range(low, high + 1))
 
     def text(chosen: frozenset[int]) -> str:
         return ",".join(str(version) for version in sorted(chosen & versions)) or "none"
 
-    def field_json(item: store.FieldDefinition) -> dict[str, Any]:
+    def field_json(item: tabletext.FieldDefinition) -> dict[str, Any]:
         entry = {
             "name": item.name,
             "type": item.type,
