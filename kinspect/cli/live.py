@@ -75,7 +75,7 @@ from kinspect.formats import FORMATS
 from kinspect.model import Block
 from kinspect.output import JSONL, TABLE
 from kinspect.output.answers import JSON
-from kinspect.output.summary import COUNTED, DROPS
+from kinspect.output.runsummary import COUNTED, DROPS
 from kinspect.sink import STATS
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from kinspect.cli.rules import OptionRule
 from kinspect.kafka.view.view import View
 from kinspect.model import Block
 from kinspect.output.escape import escape
-from kinspect.output.summary import COUNTED, DROPS, saved_text
+from kinspect.output.runsummary import COUNTED, DROPS, saved_text
 from kinspect.wording import counted
 
 ELSEWHERE = ("answer", "output", *LINES_ALONE, "limit", "wide", "progress", OTLP, "format_name")

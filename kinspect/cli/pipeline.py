@@ -34,7 +34,7 @@ from kinspect.cli.types import DURATION, Duration, Number
 from kinspect.errors import CaptureError, KinspectError
 from kinspect.filters.table import FILTERS
 from kinspect.model import NS_PER_SECOND
-from kinspect.output.summary import summary_text
+from kinspect.output.runsummary import summary_text
 from kinspect.output.tally import Tally
 from kinspect.spark import sparksession
 from kinspect.tables.tablenames import DEFAULT_TABLES, TABLES

@@ -43,7 +43,7 @@ from kinspect.model import NOWHERE, Block, Origin
 from kinspect.output import Opening
 from kinspect.output.escape import escape, printable
 from kinspect.output.ordered import Ordered
-from kinspect.output.summary import summary_text
+from kinspect.output.runsummary import summary_text
 from kinspect.output.tally import LOOKED_AT, PASSED, SHOWN, Tally
 from kinspect.pipeline import Inspector, relax_collector
 from kinspect.run import Run, Through

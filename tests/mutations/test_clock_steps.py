@@ -14,7 +14,7 @@ from support.packets import Packet, blocks
 from support.reading import Reading, bytes_alone, clean, directions, read
 from support.reading import ends as ends_of
 
-from kinspect.output.summary import step_text
+from kinspect.output.runsummary import step_text
 from kinspect.spark.chunks import pack, unpack
 from kinspect.tcp.flowkeys import pair
 from kinspect.tcp.runclock import ISLANDS, LOOK_EACH, PATIENCE

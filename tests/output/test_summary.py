@@ -2,7 +2,7 @@ import pytest
 from support.captures import CAPTURES
 
 from kinspect.model import Problem
-from kinspect.output.summary import summary_text
+from kinspect.output.runsummary import summary_text
 from kinspect.output.tally import LOOKED_AT, PASSED, Tally
 from kinspect.pipeline import Inspector
 from kinspect.tls.keylog import NONE_GIVEN

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from kinspect import wording
-from kinspect.output.summary import clock_text, gaps_text, step_text
+from kinspect.output.runsummary import clock_text, gaps_text, step_text
 from kinspect.tls.keylog import NONE_GIVEN
 
 Object = dict[str, Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kinspect.output.summary import summary_text
+from kinspect.output.runsummary import summary_text
 from kinspect.output.tally import Tally
 from kinspect.tui.index.store import Store
 

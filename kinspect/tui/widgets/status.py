@@ -9,7 +9,7 @@ from textual.widgets import Static
 
 from kinspect.errors import TruncatedCaptureError
 from kinspect.output.escape import escape
-from kinspect.output.summary import DROPS
+from kinspect.output.runsummary import DROPS
 from kinspect.tui.index.export import files_of
 from kinspect.tui.index.selection import Selection
 from kinspect.tui.index.store import Store
