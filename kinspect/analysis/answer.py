@@ -17,8 +17,8 @@ from kinspect.analysis.membership import Membership, MembershipRequests
 from kinspect.analysis.record import Record
 from kinspect.analysis.twins import Twins
 from kinspect.errors import KinspectError
+from kinspect.kafka.bodysummary import topics_named
 from kinspect.kafka.exchange.exchange import Exchange
-from kinspect.kafka.summary import topics_named
 from kinspect.kafka.wire.learnednames import LearnedNames
 from kinspect.kafka.wire.lineorder import LAST, LineKey
 from kinspect.protocol.apikeys import ENVELOPE

@@ -12,9 +12,9 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 from kinspect.analysis.record import Record
+from kinspect.kafka.bodysummary import REQUEST_DATA, RESPONSE_DATA, BodySummary
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.fields import envelope
-from kinspect.kafka.summary import REQUEST_DATA, RESPONSE_DATA, BodySummary
 from kinspect.kafka.wire.ends import Ends
 from kinspect.kafka.wire.hashes import blake2b
 from kinspect.kafka.wire.learnednames import LearnedNames

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, NamedTuple
 
+from kinspect.kafka.bodysummary import REQUEST_DATA
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.fields import resources
 from kinspect.kafka.fields.paths import FieldPaths, field_paths
-from kinspect.kafka.summary import REQUEST_DATA
 from kinspect.kafka.wire.pair import SASL_TOKEN
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import (

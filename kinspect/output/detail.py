@@ -9,9 +9,9 @@ from typing import Any, cast
 from rich.console import Console
 from rich.text import Text
 
+from kinspect.kafka.bodysummary import ERRORS_SHOWN
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import Line
-from kinspect.kafka.summary import ERRORS_SHOWN
 from kinspect.kafka.view.view import View
 from kinspect.kafka.wire.pair import ANSWERED
 from kinspect.model import REQUEST, RESPONSE

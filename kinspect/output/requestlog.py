@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import orjson
 
 from kinspect.jsontext import escape_json
+from kinspect.kafka.bodysummary import REQUEST_DATA, RESPONSE_DATA
 from kinspect.kafka.exchange.exchange import Exchange
-from kinspect.kafka.summary import REQUEST_DATA, RESPONSE_DATA
 from kinspect.kafka.view.view import View, iso_time, milliseconds
 from kinspect.kafka.wire.message import WireMessage
 from kinspect.kafka.wire.pair import ANSWERED, NO_RESPONSE

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kinspect import seen
-from kinspect.kafka.summary import error_counts
+from kinspect.kafka.bodysummary import error_counts
 from kinspect.kafka.view.view import iso_time
 from kinspect.kafka.wire.eventid import event_id
 from kinspect.protocol import schema

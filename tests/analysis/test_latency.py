@@ -9,7 +9,7 @@ from support.pcap import pcap
 from kinspect.analysis.answers.latency import BUCKETS_KEPT, Latency
 from kinspect.analysis.histogram import ERROR
 from kinspect.errors import KinspectError
-from kinspect.kafka.summary import topics_named
+from kinspect.kafka.bodysummary import topics_named
 
 from .runs import Talk, exchanges, rows_of
 

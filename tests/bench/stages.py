@@ -30,10 +30,10 @@ from profiles import PROFILES
 import captures
 from kinspect import records
 from kinspect.capture import open_timeline
+from kinspect.kafka.bodysummary import BodySummary
 from kinspect.kafka.connection.kafkaconnection import KafkaConnection
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.ledger import Ledger
-from kinspect.kafka.summary import BodySummary
 from kinspect.kafka.view.view import View
 from kinspect.kafka.wire.learnednames import LearnedNames
 from kinspect.kafka.wire.lineorder import LineNumbering

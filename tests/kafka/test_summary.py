@@ -11,9 +11,9 @@ import pytest
 from exchanges import OTHER_ID, TOPIC_ID, bare, batch, encoded, exchange, fetched
 
 from kinspect.filters.filter import Filter
+from kinspect.kafka.bodysummary import layout_walk
 from kinspect.kafka.connection.roles import HIDDEN, role_of, stronger
 from kinspect.kafka.exchange.exchange import Exchange
-from kinspect.kafka.summary import layout_walk
 from kinspect.kafka.view.view import View
 from kinspect.kafka.wire.learnednames import METADATA_TOPIC_ID
 from kinspect.kafka.wire.message import WireMessage

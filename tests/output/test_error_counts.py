@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import kinspect
-from kinspect.kafka.summary import error_counts
+from kinspect.kafka.bodysummary import error_counts
 from kinspect.output.tally import Tally
 
 CAPTURES = [

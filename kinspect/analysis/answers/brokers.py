@@ -19,11 +19,11 @@ from kinspect.analysis.answers.leaders import (
 )
 from kinspect.analysis.answers.releases import KRAFT, ZOOKEEPER, Offer
 from kinspect.analysis.record import GREATEST, Record, later
+from kinspect.kafka.bodysummary import REQUEST_DATA, RESPONSE_DATA, error_counts
 from kinspect.kafka.connection.roles import CLUSTER
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.metadata import ip_text, node_structs
 from kinspect.kafka.fields.envelope import inner_response
-from kinspect.kafka.summary import REQUEST_DATA, RESPONSE_DATA, error_counts
 from kinspect.kafka.view.view import iso_time
 from kinspect.kafka.wire.ends import endpoint
 from kinspect.kafka.wire.learnednames import METADATA_TOPIC_ID

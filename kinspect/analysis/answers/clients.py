@@ -10,8 +10,8 @@ from kinspect.analysis.answer import Answer, RecordStore, ResultContext, Row
 from kinspect.analysis.answers.client import Client, Connections, newest_versions
 from kinspect.analysis.answers.software import LIMITS, Limits, inferred
 from kinspect.analysis.windows import Busiest, Windows
+from kinspect.kafka.bodysummary import error_counts
 from kinspect.kafka.exchange.exchange import Exchange
-from kinspect.kafka.summary import error_counts
 from kinspect.kafka.view.view import iso_time
 from kinspect.kafka.wire.pair import TOKEN_NAME
 from kinspect.model import NS_PER_SECOND

@@ -6,7 +6,7 @@ from typing import Any
 
 from kinspect.analysis.answers.lags import read_batches
 from kinspect.analysis.answers.offsetranges import OffsetRanges
-from kinspect.kafka.summary import RecordField, batch_count
+from kinspect.kafka.bodysummary import RecordField, batch_count
 
 
 def delivered(field: RecordField, partition: dict[str, Any]) -> int | None:

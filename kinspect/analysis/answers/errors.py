@@ -37,8 +37,8 @@ from kinspect.analysis.answers.expected import (
 )
 from kinspect.analysis.bursts import Bursts
 from kinspect.analysis.record import GREATEST, LEAST, Record
+from kinspect.kafka.bodysummary import error_counts, succeeded
 from kinspect.kafka.exchange.exchange import Exchange
-from kinspect.kafka.summary import error_counts, succeeded
 from kinspect.kafka.view.view import iso_time
 from kinspect.kafka.wire.pair import UNANSWERED as NO_ANSWER
 from kinspect.protocol import schema

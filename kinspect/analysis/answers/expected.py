@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from kinspect.analysis.bursts import QUIET_NS, Burst, Bursts
+from kinspect.kafka.bodysummary import succeeded
 from kinspect.kafka.connection.fetchsessions import FETCH_APIS
 from kinspect.kafka.connection.roles import CLUSTER, FOLLOWER
 from kinspect.kafka.exchange.exchange import Exchange
-from kinspect.kafka.summary import succeeded
 from kinspect.kafka.wire.message import WireMessage
 from kinspect.kafka.wire.pair import UNANSWERED
 from kinspect.kafka.wire.wait import LONG_POLL

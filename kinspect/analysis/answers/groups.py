@@ -50,10 +50,10 @@ from kinspect.analysis.membership import BY_EPOCH
 from kinspect.analysis.record import EARLIEST, LATEST, Record, later
 from kinspect.errors import KinspectError
 from kinspect.filters.values import parse_duration
+from kinspect.kafka.bodysummary import RecordField, RecordRoom, error_counts
 from kinspect.kafka.connection.fetchsessions import FETCH_APIS
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.fields import entities
-from kinspect.kafka.summary import RecordField, RecordRoom, error_counts
 from kinspect.kafka.wire.ends import endpoint
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.protocol import schema

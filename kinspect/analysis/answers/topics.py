@@ -11,8 +11,8 @@ from kinspect.analysis.answer import ROWS_KEPT, Answer, ResultContext, Row
 from kinspect.analysis.answers.delivered import delivered
 from kinspect.analysis.answers.grouptopics import TYING, GroupTopics, ties
 from kinspect.analysis.record import GREATEST, LEAST, Record, later
+from kinspect.kafka.bodysummary import RecordField, RecordRoom
 from kinspect.kafka.exchange.exchange import Exchange
-from kinspect.kafka.summary import RecordField, RecordRoom
 from kinspect.kafka.view.view import iso_time
 from kinspect.kafka.wire.fetched import Partitions, TopicRef, topic_ref
 from kinspect.kafka.wire.message import WireMessage

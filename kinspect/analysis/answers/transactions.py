@@ -27,8 +27,8 @@ from kinspect.analysis.answers.txnhistory import (
     history,
 )
 from kinspect.analysis.record import GREATEST, LEAST, Record
+from kinspect.kafka.bodysummary import RecordField, RecordRoom
 from kinspect.kafka.exchange.exchange import Exchange
-from kinspect.kafka.summary import RecordField, RecordRoom
 from kinspect.kafka.view.view import iso_time, milliseconds
 from kinspect.kafka.wire.message import WireMessage
 from kinspect.protocol import schema

@@ -11,9 +11,9 @@ from kinspect.analysis.answer import Answer, ResultContext, Row
 from kinspect.analysis.answers.client import Client, client_key, newest_versions
 from kinspect.analysis.record import GREATEST, Record, later
 from kinspect.errors import KinspectError
+from kinspect.kafka.bodysummary import error_counts
 from kinspect.kafka.connection.roles import CLUSTER
 from kinspect.kafka.exchange.exchange import Exchange
-from kinspect.kafka.summary import error_counts
 from kinspect.kafka.wire.pair import ANSWERED
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import API_VERSIONS, FETCH, PRODUCE

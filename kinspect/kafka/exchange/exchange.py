@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kinspect.kafka import summary
+from kinspect.kafka import bodysummary
 from kinspect.kafka.fields import envelope
 from kinspect.kafka.view import view
 from kinspect.kafka.wire import eventid, wait
@@ -37,9 +37,9 @@ class Exchange(Pair):
         return wait.wait(self, self.service_ns, self.latency_ns)
 
     @property
-    def summary(self) -> summary.BodySummary:
+    def summary(self) -> bodysummary.BodySummary:
         """Topics, partitions, groups, records and errors of both bodies; computed once."""
-        return summary.summary_of(self)
+        return bodysummary.summary_of(self)
 
     @property
     def session_topics(self) -> list[TopicRef]:
@@ -56,7 +56,7 @@ class Exchange(Pair):
     @property
     def inner_api_key(self) -> int | None:
         """The API of the request inside an Envelope; None if that could not be read, and for all other exchanges."""
-        inner = self.summary.inner(summary.REQUEST_DATA) if self.api_key == ENVELOPE else None
+        inner = self.summary.inner(bodysummary.REQUEST_DATA) if self.api_key == ENVELOPE else None
         return None if inner is None else inner.header.api_key
 
     @property
@@ -85,7 +85,7 @@ class Exchange(Pair):
     @property
     def problems(self) -> list[Problem]:
         """Problems of both messages and of their pairing; computed once. docs/output.md explains the codes."""
-        return summary.problems_of(self)
+        return bodysummary.problems_of(self)
 
     def to_dict(self, options: view.View | None = None) -> dict[str, Any]:
         """Object of the JSON line, with the keys that docs/output.md explains. `options`: records, payload, secrets and

@@ -10,11 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from kinspect.kafka.fields import entities, envelope, sasl, secrets
-from kinspect.kafka.fields.groupbytes import GROUP_BYTES, GroupReader, read_group_bytes
-from kinspect.kafka.fields.resources import BROKER_LOGGER, TYPE_FIELD
-from kinspect.kafka.fields.scalars import base64_text, float_value, redact
-from kinspect.kafka.summary import (
+from kinspect.kafka.bodysummary import (
     REQUEST_DATA,
     RESPONSE_DATA,
     UNALIGNED_RECORDS,
@@ -25,6 +21,10 @@ from kinspect.kafka.summary import (
     problems_of,
     summary_of,
 )
+from kinspect.kafka.fields import entities, envelope, sasl, secrets
+from kinspect.kafka.fields.groupbytes import GROUP_BYTES, GroupReader, read_group_bytes
+from kinspect.kafka.fields.resources import BROKER_LOGGER, TYPE_FIELD
+from kinspect.kafka.fields.scalars import base64_text, float_value, redact
 from kinspect.kafka.view.reading import ReadingView
 from kinspect.kafka.view.recordview import RecordView
 from kinspect.protocol import schema

@@ -10,7 +10,7 @@ from kinspect.kafka.view.reading import ReadingView, Surroundings
 from kinspect.records import control, internal
 
 if TYPE_CHECKING:
-    from kinspect.kafka.summary import RecordField
+    from kinspect.kafka.bodysummary import RecordField
 
 BATCH_INT64S: Final = (
     "base_offset",

@@ -14,8 +14,8 @@ from operator import attrgetter
 from typing import Any, Final
 
 from kinspect.errors import KinspectError
-from kinspect.kafka.summary import BodySummary, problems_of, summary_of
-from kinspect.kafka.summary import problems as all_problems
+from kinspect.kafka.bodysummary import BodySummary, problems_of, summary_of
+from kinspect.kafka.bodysummary import problems as all_problems
 from kinspect.kafka.view import fieldnames, forms, projection
 from kinspect.kafka.view.body import BodyView
 from kinspect.kafka.view.forms import BODY, BODY_FORMS, Form, Line

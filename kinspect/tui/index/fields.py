@@ -7,8 +7,8 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Any
 
+from kinspect.kafka.bodysummary import ERRORS_SHOWN
 from kinspect.kafka.exchange.exchange import Exchange
-from kinspect.kafka.summary import ERRORS_SHOWN
 from kinspect.kafka.view.view import View
 from kinspect.kafka.wire.message import WireMessage
 from kinspect.model import RESPONSE
