@@ -15,7 +15,7 @@ from kinspect.kafka.connection.roles import ADMIN, BROKER, CONSUMER, CONTROLLER,
 from kinspect.kafka.fields.secrets import SECRET_FIELDS
 from kinspect.kafka.wire.wait import GROUP_WAIT, LONG_POLL
 from kinspect.protocol import schema
-from kinspect.protocol.importer.table import UNTOLD, files, read_table
+from kinspect.protocol.importer.schematable import UNTOLD, files, read_table
 from kinspect.protocol.tabletext import FieldDefinition, MessageDefinition
 
 README = Path(__file__).parents[2] / "README.md"

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from kinspect.errors import KinspectError
+from kinspect.protocol.importer.schematable import add_source, files, left_out, read_table, untold
 from kinspect.protocol.importer.sources import read_sources
-from kinspect.protocol.importer.table import add_source, files, left_out, read_table, untold
 from kinspect.protocol.schema import TABLE
 
 
