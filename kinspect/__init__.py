@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         TruncatedCaptureError,
         UnreadableError,
     )
-    from kinspect.filters.table import Filters
+    from kinspect.filters.filterdefinitions import Filters
     from kinspect.kafka.exchange.exchange import Exchange
     from kinspect.model import Block, Caps
 

@@ -11,7 +11,7 @@ from kinspect.capture.keylogfile import KeyLogFile
 from kinspect.capture.pythoninput import Path, PythonInput, PythonPackets, open_input
 from kinspect.errors import CaptureError, KinspectError
 from kinspect.filters.filter import filter_from
-from kinspect.filters.table import Filters
+from kinspect.filters.filterdefinitions import Filters
 from kinspect.filters.values import PORTS
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.forms import BODY_FORMS, JSON

@@ -34,7 +34,7 @@ from kinspect.cli.options import (
 )
 from kinspect.cli.outfile import STANDARD
 from kinspect.cli.readrun import ReadRun, open_run, run_options
-from kinspect.filters.table import FILTERS, option_of
+from kinspect.filters.filterdefinitions import FILTERS, option_of
 from kinspect.jobs import processes
 from kinspect.model import NS_PER_MS
 from kinspect.output import JSONL

@@ -22,7 +22,7 @@ from kinspect.cli.rules import OptionRule, check
 from kinspect.cli.textable import aligned
 from kinspect.cli.types import SIZE
 from kinspect.errors import KinspectError
-from kinspect.filters.table import apis
+from kinspect.filters.filterdefinitions import apis
 from kinspect.filters.values import unknown_api
 from kinspect.jsontext import escape_json
 from kinspect.kafka.connection.tokens import may_be_token, may_hold_token

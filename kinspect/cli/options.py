@@ -14,7 +14,7 @@ from kinspect.cli.rules import Facts, OptionRule
 from kinspect.cli.types import COUNT, DURATION, PORT, SIZE, Count, Duration, Number, Size
 from kinspect.errors import KinspectError
 from kinspect.filters.filter import Filter
-from kinspect.filters.table import FILTERS, FilterDefinition, option_of
+from kinspect.filters.filterdefinitions import FILTERS, FilterDefinition, option_of
 from kinspect.formats import FORMATS, TEXTS, those_with
 from kinspect.kafka.view.forms import BODY_FORMS, JSON, TEXT
 from kinspect.kafka.view.recordview import PAYLOADS

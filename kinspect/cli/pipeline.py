@@ -32,7 +32,7 @@ from kinspect.cli.options import (
 from kinspect.cli.progress import INTERVAL_SECONDS, wanted
 from kinspect.cli.types import DURATION, Duration, Number
 from kinspect.errors import CaptureError, KinspectError
-from kinspect.filters.table import FILTERS
+from kinspect.filters.filterdefinitions import FILTERS
 from kinspect.model import NS_PER_SECOND
 from kinspect.output.runsummary import summary_text
 from kinspect.output.tally import Tally

@@ -15,7 +15,7 @@ from kinspect.cli.completed import words
 from kinspect.cli.rules import Facts, OptionRule, check
 from kinspect.cli.textable import fits_in_columns, in_columns
 from kinspect.errors import KinspectError
-from kinspect.filters.table import apis, errors
+from kinspect.filters.filterdefinitions import apis, errors
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.protocol import schema as table
 from kinspect.protocol.schema import Api, ErrorCode, Field, Layout

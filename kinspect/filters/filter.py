@@ -10,7 +10,15 @@ from typing import Any, NamedTuple, Unpack
 from kinspect import seen
 from kinspect.errors import KinspectError
 from kinspect.facts import Facts
-from kinspect.filters.table import FILTERS, WAITS, FilterDefinition, Filters, HostPort, Test, option_of
+from kinspect.filters.filterdefinitions import (
+    FILTERS,
+    WAITS,
+    FilterDefinition,
+    Filters,
+    HostPort,
+    Test,
+    option_of,
+)
 from kinspect.filters.values import DAY, Instant, about
 from kinspect.kafka.exchange.lines import ConnectionLine, Gap
 

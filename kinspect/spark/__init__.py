@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from kinspect.filters.table import Filters
+    from kinspect.filters.filterdefinitions import Filters
     from kinspect.model import Caps
     from kinspect.spark.batch import Captures
 

@@ -10,7 +10,7 @@ import pytest
 CAPTURE = Path(__file__).parents[2] / "captures" / "4.4.0" / "errors_java.pcap.gz"
 
 FILTER = """
-from kinspect.filters.table import FILTERS, Matching
+from kinspect.filters.filterdefinitions import FILTERS, Matching
 from kinspect.filters.values import word_predicate
 
 ENDS = "answered", "unanswered", "no_response", "orphan"

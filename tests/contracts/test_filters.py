@@ -7,7 +7,7 @@ import pytest
 from support.tui import CAPTURES, ERRORS, indexed, keylog
 
 import kinspect
-from kinspect.filters.table import FILTERS, option_of
+from kinspect.filters.filterdefinitions import FILTERS, option_of
 from kinspect.tui.index.choice import Choice
 from kinspect.tui.index.complete import written
 

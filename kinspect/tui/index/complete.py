@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from kinspect.filters.table import FILTERS
+from kinspect.filters.filterdefinitions import FILTERS
 from kinspect.tui.index.filterline import NAMES, takes_value
 from kinspect.tui.index.store import Store
 

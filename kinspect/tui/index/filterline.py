@@ -8,7 +8,7 @@ from typing import Any
 
 from kinspect.errors import KinspectError
 from kinspect.filters.filter import Filter
-from kinspect.filters.table import FILTERS
+from kinspect.filters.filterdefinitions import FILTERS
 
 NAMES = {name.replace("_", "-"): name for name in FILTERS}
 """Filters by their names as they are written."""

@@ -17,7 +17,7 @@ from kinspect.capture.places import has_places
 from kinspect.capture.source import can_reopen
 from kinspect.capture.timeline import Packets
 from kinspect.errors import CaptureError
-from kinspect.filters.table import FILTERS
+from kinspect.filters.filterdefinitions import FILTERS
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine, Line
 from kinspect.kafka.wire.lineorder import BEHIND, LineKey
