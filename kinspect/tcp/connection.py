@@ -331,7 +331,7 @@ class Island:
     too. `connections`: those that are open or ended recently, in the order of their first packets. `deadline`: the time
     at which something is due; -1: with its next packet. `queued`: the time for which it waits in the run's queue.
     `packets` counts its packets while a connection lingers. `lent`: time for which the run's clock waits with it, as
-    that was set forward.
+    that was set forward, or ahead of the island when its last unusual packet came.
     """
 
     __slots__ = ("clock", "connections", "deadline", "lent", "packets", "pair", "queued", "strays")

@@ -295,7 +295,7 @@ class Reassembler:
             return
         self._progress.place = number
         island.see(segment[1])
-        island.lent = 0
+        island.lent = max(0, self._run.time - island.clock)
         if island.clock >= island.deadline:
             if half is not None:
                 self._follow_step(half, segment)
@@ -344,7 +344,6 @@ class Reassembler:
         if not self._delivery.keeps(half, segment):
             return False
         island.clock = clock
-        island.lent = 0
         island.packets += 1
         if not half.packets % MEASURE_EACH:
             timestamps.measure(half, segment)

@@ -10,7 +10,7 @@ import mutate
 import pytest
 from support.clean import CAPTURES, clean_captures
 from support.islands import Shared, cut, shown
-from support.packets import Packet, blocks
+from support.packets import Packet, blocks, tcp
 from support.reading import Reading, bytes_alone, clean, directions, read
 from support.reading import ends as ends_of
 
@@ -67,6 +67,27 @@ def test_connections_go_on(path: Path, part: float) -> None:
     steps = changed.summary["clock_steps"]
     assert abs(steps["ms"] - steps["connections"] * HOUR_MS) <= steps["connections"] * SOON_MS
     assert steps["connections"] or not in_flight(whole, part)
+
+
+def _is_theirs(packet: Packet) -> bool:
+    parts = tcp(packet.data)
+    return parts is not None and crc32(b"".join(sorted(parts.ends))) % 2 == 1
+
+
+def _answered(reading: Reading) -> Counter[tuple[str | None, int | None]]:
+    return Counter(
+        (each.api, each.correlation_id) for each in reading.exchanges if each.outcome == "answered"
+    )
+
+
+@pytest.mark.parametrize("path", CLEAN)
+def test_hosts_whose_clock_is_set_back_go_on(path: Path) -> None:
+    """Others, whose clocks go on, end nothing of theirs."""
+    whole = clean(path)
+    back = mutate.stepped(whole.packets, 0.5, -HOUR)
+    both = zip(whole.packets, back, strict=True)
+    changed = read([set_back if _is_theirs(packet) else packet for packet, set_back in both])
+    assert _answered(changed) == _answered(whole)
 
 
 def test_what_is_silent_ends_idle() -> None:
