@@ -16,7 +16,8 @@ from kinspect.pipeline import EndPlace, Inspector, one_by_one
 
 HELD_SECONDS = 0.08
 """Time for which lines wait for others that belong before them, where packets come as they are captured. With the time
-to the next block, which may be one without packets (`kinspect.capture.worker.BEAT_NS`), it is less than 200 ms."""
+to the next block, which may be one without packets (`kinspect.capture.captureworker.BEAT_NS`), it is less than 200
+ms."""
 
 
 class KeyLogText(Protocol):

@@ -26,6 +26,7 @@ from typing import NamedTuple
 
 from kinspect.background import Child
 from kinspect.capture import bpf
+from kinspect.capture.captureworker import CaptureWorker, Plan
 from kinspect.capture.handover import QUEUE_BYTES, Counters, Handover, Inbox, InterfaceCounters, Outbox
 from kinspect.capture.interfaces import Interfaces
 from kinspect.capture.pcapng import read_pcapng
@@ -33,7 +34,6 @@ from kinspect.capture.reader import Findings, new_block
 from kinspect.capture.ring import ANY, BLOCK_BYTES, RING_BYTES, Ring, interface_error
 from kinspect.capture.save import SaveFiles, Saving
 from kinspect.capture.timeline import SourceStatus
-from kinspect.capture.worker import CaptureWorker, Plan
 from kinspect.capture.writer import interface_block, section
 from kinspect.errors import CaptureError
 from kinspect.model import Block, Origin

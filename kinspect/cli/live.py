@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from kinspect.analysis.answernames import ANSWERS
+from kinspect.capture.captureworker import Plan
 from kinspect.capture.handover import QUEUE_BYTES
 from kinspect.capture.keylogfile import KeyLogFile
 from kinspect.capture.live import Live, Settings, interface_names, open_rings
@@ -22,7 +23,6 @@ from kinspect.capture.privileges import drop
 from kinspect.capture.ring import BLOCK_BYTES, MOST_RING_BYTES, RING_BYTES
 from kinspect.capture.rotation import Rotation
 from kinspect.capture.save import Saving
-from kinspect.capture.worker import Plan
 from kinspect.cli import FAILED, complain, outfile
 from kinspect.cli.completed import files, interfaces, one_of, words
 from kinspect.cli.health import health

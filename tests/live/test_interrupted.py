@@ -2,8 +2,8 @@
 
 import pytest
 
+from kinspect.capture.captureworker import Plan
 from kinspect.capture.live import Live, Settings
-from kinspect.capture.worker import Plan
 
 
 def test_nothing_is_read_behind_half_a_message(monkeypatch):

@@ -8,10 +8,10 @@ import time
 
 import pytest
 
-from kinspect.capture import open_timeline, worker
+from kinspect.capture import captureworker, open_timeline
+from kinspect.capture.captureworker import CaptureWorker, Plan
 from kinspect.capture.handover import Inbox, Outbox
 from kinspect.capture.save import Rotation, SaveFiles, Saving
-from kinspect.capture.worker import CaptureWorker, Plan
 from kinspect.capture.writer import interface_block, section
 
 from .ringblocks import SECOND, packet, ring_block
@@ -121,7 +121,7 @@ def test_who_stops_gets_what_came_before(tmp_path):
 
 
 def test_what_comes_after_the_end_is_left_out(tmp_path, monkeypatch):
-    monkeypatch.setattr(worker.time, "time_ns", lambda: SECOND * 10**9 + 20)
+    monkeypatch.setattr(captureworker.time, "time_ns", lambda: SECOND * 10**9 + 20)
 
     def stop():
         ring.worker.stop()
@@ -136,7 +136,7 @@ def test_what_comes_after_the_end_is_left_out(tmp_path, monkeypatch):
 
 def test_a_clock_set_back_does_not_keep_it_from_ending(tmp_path, monkeypatch):
     """All packets are older than the moment of the end, and there are always more."""
-    monkeypatch.setattr(worker, "LONGEST_END_NS", 50_000_000)
+    monkeypatch.setattr(captureworker, "LONGEST_END_NS", 50_000_000)
     ring = Ring(*([some(1)] * 200_000))
     captured = Captured([ring], stopped=True)
     assert captured.end.end == {"errors": []}
@@ -176,8 +176,8 @@ def test_an_interface_that_goes_down_is_told_and_the_others_go_on(tmp_path):
 
 
 def test_an_interface_that_is_there_again_is_captured_from_again(tmp_path, monkeypatch):
-    monkeypatch.setattr(worker, "REOPEN_NS", 0)
-    monkeypatch.setattr(worker, "BEAT_NS", 0)
+    monkeypatch.setattr(captureworker, "REOPEN_NS", 0)
+    monkeypatch.setattr(captureworker, "BEAT_NS", 0)
 
     def down():
         raise OSError(errno.ENODEV, "No such device")

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from itertools import cycle
 
 from kinspect.capture import open_timeline, slice_block
+from kinspect.capture.captureworker import BEAT_NS
 from kinspect.capture.timeline import SourceStatus
-from kinspect.capture.worker import BEAT_NS
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.wire.pair import ANSWERED
 from kinspect.model import Block
