@@ -23,10 +23,10 @@ from kinspect.kafka.wire.learnednames import UNRESOLVED_KEPT, LearnedNames
 from kinspect.model import FRAME_BITS, Caps, Counts, added
 from kinspect.pipeline import EndPlace, RunEnd, summary_line
 from kinspect.spark.chunkmerge import Bases
-from kinspect.spark.chunks import EARLIEST, FRAGMENT, ROWS, SORTED_BY
 from kinspect.spark.decodepass import PIECE, RunContext, decoding, learning
 from kinspect.spark.scan import assembling, scanning
 from kinspect.spark.schemas import spark_schema
+from kinspect.spark.shuffle import EARLIEST, FRAGMENT, ROWS, SORTED_BY
 from kinspect.spark.sparksession import own_session
 from kinspect.spark.splits import LAST_TIMES, SPLIT_BYTES, Report, Split, plan, shares
 from kinspect.spark.storage import everywhere, expand, is_url, length, shown

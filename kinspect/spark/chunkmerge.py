@@ -14,7 +14,7 @@ from itertools import accumulate, chain, groupby
 import pyarrow as pa
 
 from kinspect.model import FRAME_BITS, Segment
-from kinspect.spark.chunks import CHUNK, EARLIEST, INSERT, NO_TIME, Chunk, pack, rows_of, unpack
+from kinspect.spark.shuffle import CHUNK, EARLIEST, INSERT, NO_TIME, Chunk, pack, rows_of, unpack
 
 HELD_BYTES = 256 * 1024 * 1024
 """Most bytes of an island that are held for earlier packets. Beyond that, the earliest ones go ahead."""

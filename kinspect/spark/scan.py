@@ -18,7 +18,7 @@ from kinspect.link.cursor import Cursor
 from kinspect.link.fragments import PART
 from kinspect.model import FRAME_BITS, Block, Caps, Segment
 from kinspect.spark.chunkmerge import Bases
-from kinspect.spark.chunks import (
+from kinspect.spark.shuffle import (
     EARLIEST,
     FRAGMENT,
     INSERT,

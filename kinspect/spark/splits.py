@@ -21,7 +21,7 @@ from kinspect.capture.reader import BLOCK_SIZE, Findings
 from kinspect.capture.source import read_at_least
 from kinspect.errors import CaptureError
 from kinspect.model import NS_PER_DAY, Block, Counts
-from kinspect.spark.chunks import EARLIEST
+from kinspect.spark.shuffle import EARLIEST
 from kinspect.spark.storage import CaptureBytes, shown
 
 SPLIT_BYTES = 64 * 1024 * 1024

@@ -12,7 +12,7 @@ from pyspark.cloudpickle import dumps
 
 from kinspect.kafka.view.view import View
 from kinspect.spark.batch import Captures
-from kinspect.spark.chunks import ROWS
+from kinspect.spark.shuffle import ROWS
 from kinspect.tables.request import Request
 from kinspect.tables.tablenames import EXCHANGES
 

@@ -20,7 +20,7 @@ from kinspect.pipeline import Inspector
 from kinspect.run import IslandRun
 from kinspect.spark.batch import end_of_packets
 from kinspect.spark.chunkmerge import NEVER, ChunkMerge
-from kinspect.spark.chunks import EARLIEST, REPORT, SORTED_BY, Chunk
+from kinspect.spark.shuffle import EARLIEST, REPORT, SORTED_BY, Chunk
 from kinspect.spark.splits import LAST_TIMES, Report
 from kinspect.tables.request import Request
 from kinspect.tables.taggedrows import TaggedRows

@@ -23,8 +23,8 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, SupportsTr
 from kinspect.capture.source import input_size
 from kinspect.errors import CaptureError, UnreadableError
 from kinspect.model import Caps
-from kinspect.spark.chunks import NO_TIME, REPORT, ROWS, Chunk, batches
 from kinspect.spark.scan import scanned, tries_left
+from kinspect.spark.shuffle import NO_TIME, REPORT, ROWS, Chunk, batches
 from kinspect.spark.splits import Report, Split, shares
 from kinspect.spark.streaming.watchedfolder import SETTLE_SECONDS, Capture, WatchedFolder, look_at
 
