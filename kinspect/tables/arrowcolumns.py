@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 import pyarrow as pa
 
 from kinspect.errors import KinspectError
-from kinspect.kafka.view import projection
+from kinspect.kafka.view import fieldselection
 from kinspect.tables.tablenames import BATCHES, CONNECTIONS, EXCHANGES, RECORDS, TABLES
 
 COMPLETION, DATE, EXCHANGE_ID = "completion", "date", "exchange_id"
@@ -145,7 +145,7 @@ def schema_of(name: str, fields: Collection[str] | None) -> pa.Schema:
     if fields is None:
         return pa.schema(every)
     if name == EXCHANGES:
-        return pa.schema([*_pruned(_EXCHANGE, projection.parse_paths(fields)), RUN[-1]])
+        return pa.schema([*_pruned(_EXCHANGE, fieldselection.parse_paths(fields)), RUN[-1]])
     known = [column for column, _ in every]
     for field in fields:
         if field not in known:
@@ -153,7 +153,7 @@ def schema_of(name: str, fields: Collection[str] | None) -> pa.Schema:
     return pa.schema([column for column in every if column[0] in fields or column[0] == COMPLETION])
 
 
-def _pruned(fields: ColumnTypes, tree: projection.Tree) -> Iterator[tuple[str, pa.DataType]]:
+def _pruned(fields: ColumnTypes, tree: fieldselection.Tree) -> Iterator[tuple[str, pa.DataType]]:
     for name, kind in fields:
         key = "event_id" if name == EXCHANGE_ID else name.removesuffix("_ns")
         if key not in tree:

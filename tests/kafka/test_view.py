@@ -23,7 +23,7 @@ from exchanges import OTHER_ID, START, TOPIC_ID, bare, batch, exchange, fetched,
 
 from kinspect.errors import KinspectError
 from kinspect.kafka.exchange.exchange import Exchange
-from kinspect.kafka.view import projection
+from kinspect.kafka.view import fieldselection
 from kinspect.kafka.view.view import DEFAULT, LINE_KEYS, View, iso_time, milliseconds
 from kinspect.kafka.wire.lineorder import FIRST
 from kinspect.kafka.wire.message import WireMessage
@@ -592,7 +592,7 @@ def test_projected_bodies_are_parts_of_whole_ones() -> None:
         if not fields:
             continue
         shown = View(records=True, fields=fields).exchange(framed(frame, side, api_key, version))
-        wanted = {side: projection.project(whole[side], projection.parse_paths(fields)[side])}
+        wanted = {side: fieldselection.project(whole[side], fieldselection.parse_paths(fields)[side])}
         assert shown == wanted, (api_key, version, fields)
 
 

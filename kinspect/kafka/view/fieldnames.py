@@ -7,7 +7,7 @@ from functools import cache
 from typing import Final
 
 from kinspect.errors import KinspectError
-from kinspect.kafka.view.projection import DECODED, SIZE, Tree
+from kinspect.kafka.view.fieldselection import DECODED, SIZE, Tree
 from kinspect.protocol import schema
 from kinspect.protocol.tabletext import FieldDefinition
 from kinspect.protocol.wire import UNKNOWN_TAGS

@@ -16,7 +16,7 @@ from typing import Any, Final
 from kinspect.errors import KinspectError
 from kinspect.kafka.bodysummary import BodySummary, problems_of, summary_of
 from kinspect.kafka.bodysummary import problems as all_problems
-from kinspect.kafka.view import fieldnames, forms, projection
+from kinspect.kafka.view import fieldnames, fieldselection, forms
 from kinspect.kafka.view.body import BodyView
 from kinspect.kafka.view.forms import BODY, BODY_FORMS, Form, Line
 from kinspect.kafka.view.recordview import PAYLOADS, RecordView
@@ -222,7 +222,7 @@ class View:
     response_fields: frozenset[str] | None = field(init=False, repr=False, compare=False)
     _bodies: BodyView | None = field(init=False, repr=False, compare=False)
     _line: _LineMaker = field(init=False, repr=False, compare=False)
-    _below: tuple[tuple[str, projection.Tree], ...] = field(init=False, repr=False, compare=False)
+    _below: tuple[tuple[str, fieldselection.Tree], ...] = field(init=False, repr=False, compare=False)
     _forms: tuple[Form, ...] = field(init=False, repr=False, compare=False)
     _summarises: bool = field(init=False, repr=False, compare=False)
     _ends: dict[tuple[Any, ...], tuple[Shown, Shown]] = field(init=False, repr=False, compare=False)
@@ -231,7 +231,7 @@ class View:
         _one_of("payload", self.payload, PAYLOADS)
         _one_of("int64", self.int64, INT64_FORMS)
         _one_of("body", self.body, BODY_FORMS)
-        tree = {} if self.fields is None else projection.parse_paths(self.fields)
+        tree = {} if self.fields is None else fieldselection.parse_paths(self.fields)
         _check(tree)
         if self.body == forms.NONE:
             _check_without_bodies(tree)
@@ -277,7 +277,7 @@ class View:
         other lines: do not change it."""
         shown = self._line.line(exchange, self)
         for key, below in self._below:
-            shown[key] = projection.project(shown[key], below)
+            shown[key] = fieldselection.project(shown[key], below)
         for form in self._forms:
             shown = form(shown)
         return shown
@@ -377,7 +377,7 @@ def _one_of(option: str, value: str, choices: Iterable[str]) -> None:
         raise KinspectError(f"{option} cannot be {value!r}; it is one of {', '.join(choices)}")
 
 
-def _check(tree: projection.Tree) -> None:
+def _check(tree: fieldselection.Tree) -> None:
     """Raise KinspectError for a requested path with a name that lines do not have."""
     for key, below in tree.items():
         if key not in LINE_KEYS:
@@ -390,7 +390,7 @@ def _check(tree: projection.Tree) -> None:
                 fieldnames.check_names(below[name], f"{key}.{name}")
 
 
-def _check_without_bodies(tree: projection.Tree) -> None:
+def _check_without_bodies(tree: fieldselection.Tree) -> None:
     """Raise KinspectError for a requested body, where there are none."""
     for side in (REQUEST, RESPONSE):
         if BODY in tree.get(side, {}):
@@ -405,12 +405,12 @@ def _nearest(name: str) -> str:
     return f"{meant} see docs/output.md, or any line without --fields".lstrip()
 
 
-def _summarises(tree: projection.Tree) -> bool:
+def _summarises(tree: fieldselection.Tree) -> bool:
     """True if a key is asked for that needs both whole bodies."""
     return any(LINE_KEYS[key][0] in (_SUMMARY, _PROBLEMS) for key in tree)
 
 
-def _asks(tree: projection.Tree, side: str, *keys: str) -> bool:
+def _asks(tree: fieldselection.Tree, side: str, *keys: str) -> bool:
     """True if one of a side's keys is requested."""
     if tree and side not in tree:
         return False
@@ -418,14 +418,14 @@ def _asks(tree: projection.Tree, side: str, *keys: str) -> bool:
     return not below or not below.keys().isdisjoint(keys)
 
 
-def _needed(tree: projection.Tree, side: str, summarises: bool) -> frozenset[str] | None:
+def _needed(tree: fieldselection.Tree, side: str, summarises: bool) -> frozenset[str] | None:
     """The body fields a side has to be decoded for, None for all."""
     if summarises or _asks(tree, side, *BODY_KEYS):
         return None
     body = tree.get(side, {}).get(BODY)
     if body is None:
         return NO_FIELDS
-    return projection.body_paths(body) if body else None
+    return fieldselection.body_paths(body) if body else None
 
 
 DEFAULT: Final = View()
