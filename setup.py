@@ -32,13 +32,13 @@ INTERPRETED = {
         for name in (
             "bpf",
             "handover",
-            "live",
+            "livecapture",
             "privileges",
             "ring",
             "rotation",
             "save",
             "source",
-            "worker",
+            "captureworker",
         )
     ),
     "kinspect/records/recordset.py",  # a subclass of `list` cannot be compiled

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kinspect.capture.handover import InterfaceCounters
-from kinspect.capture.live import Live
+from kinspect.capture.livecapture import Live
 from kinspect.cli.readrun import ReadRun
 
 

@@ -18,7 +18,7 @@ from kinspect.analysis.answernames import ANSWERS
 from kinspect.capture.captureworker import Plan
 from kinspect.capture.handover import QUEUE_BYTES
 from kinspect.capture.keylogfile import KeyLogFile
-from kinspect.capture.live import Live, Settings, interface_names, open_rings
+from kinspect.capture.livecapture import Live, Settings, interface_names, open_rings
 from kinspect.capture.privileges import drop
 from kinspect.capture.ring import BLOCK_BYTES, MOST_RING_BYTES, RING_BYTES
 from kinspect.capture.rotation import Rotation

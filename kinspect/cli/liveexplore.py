@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from kinspect.capture.keylogfile import KeyLogFile
-from kinspect.capture.live import Live
+from kinspect.capture.livecapture import Live
 from kinspect.capture.source import STDIN
 from kinspect.capture.timeline import SourceStatus
 from kinspect.cli.explore import DRAWN, SPOOL_BYTES, close, keys_from_terminal

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from kinspect.analysis.metrics import LABELS, KafkaMetrics, Metric, Series, exposed
-from kinspect.capture.live import Live
+from kinspect.capture.livecapture import Live
 from kinspect.cli.health import Health, health
 from kinspect.cli.ownmetrics import decoding, own_metrics
 from kinspect.cli.readrun import ReadRun

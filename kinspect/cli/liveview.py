@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kinspect.answers import AnswerCounter
-from kinspect.capture.live import Live
+from kinspect.capture.livecapture import Live
 from kinspect.cli.health import health
 from kinspect.cli.progress import PLAIN
 from kinspect.cli.readrun import ReadRun, RunOptions

@@ -24,7 +24,7 @@ from kinspect.output.otlp import (
     share,
 )
 from kinspect.output.semconv import FIELDS, AttributeNames, characters
-from kinspect.output.sendqueue import Delivery
+from kinspect.output.sendqueue import SendQueue
 from kinspect.sink import CONNECTION, GAP, Closed, Input, Sink
 from kinspect.wording import counted, plural
 
@@ -55,17 +55,17 @@ class OtlpSink(Sink):
         self._told = False
         self._ending = threading.Event()
         reasons, signals = Reasons(), asked.signals
-        self._logs: Delivery[Any] | None = None
-        self._spans: Delivery[Any] | None = None
-        self._states: Delivery[Any] | None = None
+        self._logs: SendQueue[Any] | None = None
+        self._spans: SendQueue[Any] | None = None
+        self._states: SendQueue[Any] | None = None
         if LOGS in signals:
-            self._logs = Delivery(Sender(LOGS, asked.url, reasons, self._ending), waits, self._failed)
+            self._logs = SendQueue(Sender(LOGS, asked.url, reasons, self._ending), waits, self._failed)
         if SPANS in signals:
-            self._spans = Delivery(Sender(SPANS, asked.url, reasons, self._ending), waits, self._failed)
+            self._spans = SendQueue(Sender(SPANS, asked.url, reasons, self._ending), waits, self._failed)
         if METRICS in signals:
             send = Sender(METRICS, asked.url, reasons, self._ending)
             # A state is put only if none is on its way, so that nobody waits.
-            self._states = Delivery(lambda states: send(states[0]), True, self._failed, 2, 1)
+            self._states = SendQueue(lambda states: send(states[0]), True, self._failed, 2, 1)
         self._metrics = OtlpMetrics(self._telemetry)
         self._metrics.own = own
         self._due = time.monotonic() + METRICS_SECONDS
@@ -125,7 +125,7 @@ class OtlpSink(Sink):
             complain(f"--otlp {self._asked.shown}: {self._why}; what is not delivered is counted")
 
     @property
-    def _deliveries(self) -> dict[str, Delivery[Any]]:
+    def _deliveries(self) -> dict[str, SendQueue[Any]]:
         """Those that are used, by their signals."""
         found = {LOGS: self._logs, METRICS: self._states, SPANS: self._spans}
         return {signal: delivery for signal, delivery in found.items() if delivery is not None}

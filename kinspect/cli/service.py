@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from kinspect.capture.live import Live
+from kinspect.capture.livecapture import Live
 from kinspect.cli import complain, outfile
 from kinspect.cli.health import health
 from kinspect.cli.interrupt import LateError

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from kinspect.capture.live import Live
+from kinspect.capture.livecapture import Live
 from kinspect.cli.health import health
 from kinspect.cli.options import split
 from kinspect.cli.readrun import ReadRun

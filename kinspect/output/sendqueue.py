@@ -21,7 +21,7 @@ ENDING_SECONDS = 10.0
 """How long the end waits for a batch to be delivered."""
 
 
-class Delivery(Generic[T]):
+class SendQueue(Generic[T]):
     """Sends items as they come. `send`: sends a batch, and returns why it could not. `waits`: whoever brings items to a
     full queue waits, while the receiver is there; else they are lost. `failed`: called once, with the first failure.
     `queue`, `batch`: most items that wait, and that are sent at once.

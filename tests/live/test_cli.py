@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kinspect.capture import live, ring
+from kinspect.capture import livecapture, ring
 from kinspect.cli import main
 from kinspect.cli.live import FACTS
 from kinspect.cli.options import LINES_ALONE
@@ -28,7 +28,7 @@ def test_without_the_right_one_line_says_what_to_grant(monkeypatch, capsys, tmp_
     def refuse(interface):
         raise PermissionError(errno.EPERM, "Operation not permitted")
 
-    monkeypatch.setattr(live, "Ring", refuse)
+    monkeypatch.setattr(livecapture, "Ring", refuse)
     assert main(["live", "-i", "lo", "-o", str(tmp_path / "out"), "-w", str(tmp_path / "packets")]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert "use sudo, or " in line
@@ -40,7 +40,7 @@ def test_without_the_right_one_line_says_what_to_grant(monkeypatch, capsys, tmp_
 def test_hardware_without_a_link_type(monkeypatch, capsys):
     closed = []
     monkeypatch.setattr(
-        live,
+        livecapture,
         "Ring",
         lambda name: SimpleNamespace(hardware=805, link_type=-1, close=lambda: closed.append(name)),
     )
@@ -50,7 +50,7 @@ def test_hardware_without_a_link_type(monkeypatch, capsys):
 
 
 def test_elsewhere_than_on_linux(monkeypatch, capsys):
-    monkeypatch.setattr(live, "sys", SimpleNamespace(platform="freebsd", executable=sys.executable))
+    monkeypatch.setattr(livecapture, "sys", SimpleNamespace(platform="freebsd", executable=sys.executable))
     assert main(["live", "-i", "em0"]) == 1
     assert "needs Linux: elsewhere, tcpdump -i em0 -w - | kinspect read -" in capsys.readouterr().err
 

@@ -3,7 +3,7 @@
 import pytest
 
 from kinspect.capture.captureworker import Plan
-from kinspect.capture.live import Live, Settings
+from kinspect.capture.livecapture import Live, Settings
 
 
 def test_nothing_is_read_behind_half_a_message(monkeypatch):

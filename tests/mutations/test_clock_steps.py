@@ -15,7 +15,7 @@ from support.reading import Reading, bytes_alone, clean, directions, read
 from support.reading import ends as ends_of
 
 from kinspect.output.runsummary import step_text
-from kinspect.spark.chunks import pack, unpack
+from kinspect.spark.shuffle import pack, unpack
 from kinspect.tcp.flowkeys import pair
 from kinspect.tcp.runclock import ISLANDS, LOOK_EACH, PATIENCE
 

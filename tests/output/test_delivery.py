@@ -4,12 +4,12 @@ import threading
 import time
 
 from kinspect.output import sendqueue
-from kinspect.output.sendqueue import BATCH, BATCH_SIZE, QUEUE, QUEUE_SIZE, Delivery
+from kinspect.output.sendqueue import BATCH, BATCH_SIZE, QUEUE, QUEUE_SIZE, SendQueue
 
 
 def made(send, waits):
     told = []
-    return Delivery(send, waits, told.append), told
+    return SendQueue(send, waits, told.append), told
 
 
 def test_all_of_them_arrive_in_order():
