@@ -21,9 +21,9 @@ from kinspect.answers import AnswerCounter
 from kinspect.capture import open_timeline
 from kinspect.model import NS_PER_SECOND, Block
 from kinspect.pipeline import Inspector
+from kinspect.tui.live.liveloop import LiveView
 from kinspect.tui.live.livepage import LOOK_NS
 from kinspect.tui.live.picture import CaptureState
-from kinspect.tui.live.view import LiveView
 
 BLOCK_NS = 250_000_000
 

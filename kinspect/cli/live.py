@@ -79,7 +79,7 @@ from kinspect.output.runsummary import COUNTED, DROPS
 from kinspect.sink import STATS
 
 if TYPE_CHECKING:
-    from kinspect.tui.live.view import LiveView
+    from kinspect.tui.live.liveloop import LiveView
 
 CAPTURE = (
     click.option(

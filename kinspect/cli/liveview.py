@@ -16,8 +16,8 @@ from kinspect.cli.rules import OptionRule
 from kinspect.output import TABLE
 
 if TYPE_CHECKING:
+    from kinspect.tui.live.liveloop import LiveView
     from kinspect.tui.live.picture import CaptureState
-    from kinspect.tui.live.view import LiveView
 
 VIEW = "view"
 VIEW_RULES = (
@@ -45,8 +45,8 @@ def open_view(options: RunOptions, capture: Live) -> LiveView | None:
     if options.format_name != VIEW:
         return None
     from kinspect.output.console import make_console
+    from kinspect.tui.live.liveloop import LiveView
     from kinspect.tui.live.screen import Screen
-    from kinspect.tui.live.view import LiveView
 
     title = [capture.files[0], *filter(None, [options.values["bpf"]])]
     if options.filter.active:

@@ -33,7 +33,7 @@ PRELOADS = (
             *(each.module for each in FORMATS.values() if each.module is not None and each.extra is None),
             *(f"kinspect.tls.{name}" for name in ("decryptor", "protection", "keyderivation")),
             "kinspect.protocol.interpreter",
-            *(f"kinspect.tui.live.{name}" for name in ("screen", "view")),
+            *(f"kinspect.tui.live.{name}" for name in ("screen", "liveloop")),
             *(f"kinspect.analysis.answers.{name}" for name in ANSWERS),
             *(f"kinspect.output.answers.{name}layout" for name in ("", *ANSWERS)),
             *"""

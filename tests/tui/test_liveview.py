@@ -31,10 +31,10 @@ from kinspect.pipeline import Inspector
 from kinspect.tui.keybindings import ON_LIVE
 from kinspect.tui.live import panels
 from kinspect.tui.live.keyreader import DOWN, END, HOME, PAGE_DOWN, PAGE_UP, UP, KeyReader
+from kinspect.tui.live.liveloop import INTERVAL_NS, REST, ROWS, LiveView
 from kinspect.tui.live.livepage import OPENED
 from kinspect.tui.live.picture import CaptureState, LastRow, Picture, Rates, ShownPage, row_of
 from kinspect.tui.live.screen import Screen
-from kinspect.tui.live.view import INTERVAL_NS, REST, ROWS, LiveView
 
 from . import frames
 
@@ -561,7 +561,7 @@ def test_large_messages_are_let_go_of_at_once(monkeypatch):
     view = view_on(Paper((80, 24), clock), clock)
     exchanges = [*kinspect.read(CAPTURES / "errors_java.pcap.gz")]
     largest = max(exchange.response.size for exchange in exchanges if exchange.response is not None)
-    monkeypatch.setattr("kinspect.tui.live.view.ROW_AT_ONCE", largest)
+    monkeypatch.setattr("kinspect.tui.live.liveloop.ROW_AT_ONCE", largest)
     held = []
     for exchange in exchanges:
         view.take(exchange)
