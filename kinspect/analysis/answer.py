@@ -291,7 +291,7 @@ def answer_class(name: str) -> type[Answer]:
     """The class of an answer. Raises KinspectError if there is no such answer."""
     if name not in ANSWERS:
         raise KinspectError(f"there is no answer {name!r}; there are {', '.join(ANSWERS)}")
-    kind: type[Answer] = import_module(f"kinspect.analysis.answers.{name}").ANSWER
+    kind: type[Answer] = import_module(f"kinspect.analysis.answers.{name}answer").ANSWER
     return kind
 
 

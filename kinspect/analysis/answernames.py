@@ -12,4 +12,5 @@ ANSWERS = {
     "transactions": "Transactional ids, producers and epochs; how each transaction ended.",
     "upgrade": "Which client breaks on a release, and why.",
 }
-"""The answers, each with its line in `--help`; answer `x` is `ANSWER` in the module `kinspect.analysis.answers.x`."""
+"""The answers, each with its line in `--help`; answer `x` is `ANSWER` in the module
+`kinspect.analysis.answers.xanswer`."""

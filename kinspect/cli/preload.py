@@ -34,7 +34,7 @@ PRELOADS = (
             *(f"kinspect.tls.{name}" for name in ("decryptor", "protection", "keyderivation")),
             "kinspect.protocol.interpreter",
             *(f"kinspect.tui.live.{name}" for name in ("screen", "liveloop")),
-            *(f"kinspect.analysis.answers.{name}" for name in ANSWERS),
+            *(f"kinspect.analysis.answers.{name}answer" for name in ANSWERS),
             *(f"kinspect.output.answers.{name}layout" for name in ("", *ANSWERS)),
             *"""
             cramjam crc32c scapy.arch.common base64 cbor2 ctypes.util decimal difflib fnmatch ipaddress json

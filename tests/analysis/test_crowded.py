@@ -8,7 +8,7 @@ from exchanges import exchange
 
 from kinspect.analysis import membership
 from kinspect.analysis.answer import ResultContext
-from kinspect.analysis.answers import topics
+from kinspect.analysis.answers import topicsanswer
 from kinspect.analysis.answers.delivered import delivered
 from kinspect.analysis.answers.offsetranges import OffsetRanges
 from kinspect.analysis.answers.txnhistory import PART, Event, history
@@ -75,8 +75,8 @@ def test_members_of_all_connections_are_looked_at(monkeypatch, most):
 
 @pytest.mark.parametrize("most", [3, 9])
 def test_a_fetch_is_counted_for_so_many_topics_of_its_session(monkeypatch, most):
-    monkeypatch.setattr(topics, "TOPICS_COUNTED", most)
-    answer = topics.Topics()
+    monkeypatch.setattr(topicsanswer, "TOPICS_COUNTED", most)
+    answer = topicsanswer.Topics()
     told = {"responses": [{"topic": "t7", "partitions": [{"partition_index": 0, "error_code": 0}]}]}
     made = exchange(1, 12, {"session_id": 5, "session_epoch": 2}, told)
     made.fetched = Fetched({(f"t{number}", None): frozenset({0}) for number in range(9)}, whole=True)

@@ -4,7 +4,7 @@ import pytest
 from support.captures import CAPTURES
 
 from kinspect.analysis.answers.expected import EXPECTED
-from kinspect.analysis.answers.summary import SEVERITIES, _contents, _failures
+from kinspect.analysis.answers.summaryanswer import SEVERITIES, _contents, _failures
 
 from .runs import Talk, rows_of
 

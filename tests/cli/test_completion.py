@@ -7,7 +7,7 @@ from socket import if_nameindex
 import pytest
 from support.terminal import Terminal
 
-from kinspect.analysis.answers.latency import BY
+from kinspect.analysis.answers.latencyanswer import BY
 from kinspect.cli import COMMANDS, main
 from kinspect.cli.completed import VARIABLE
 from kinspect.cli.completion import SHELLS

@@ -8,17 +8,17 @@ from typing import Any, Self
 
 from kinspect import state
 from kinspect.analysis.answer import Answer, ResultContext, Row
-from kinspect.analysis.answers.auth import Auth
-from kinspect.analysis.answers.brokers import Brokers
-from kinspect.analysis.answers.clients import Clients, ClientUse
-from kinspect.analysis.answers.errors import UNANSWERED, Errors
+from kinspect.analysis.answers.authanswer import Auth
+from kinspect.analysis.answers.brokersanswer import Brokers
+from kinspect.analysis.answers.clientsanswer import Clients, ClientUse
+from kinspect.analysis.answers.errorsanswer import UNANSWERED, Errors
 from kinspect.analysis.answers.expected import EXPECTED
 from kinspect.analysis.answers.grouprows import SHARE
-from kinspect.analysis.answers.groups import Groups
-from kinspect.analysis.answers.latency import SLOW_NS, Latency
-from kinspect.analysis.answers.topics import topics_in
-from kinspect.analysis.answers.transactions import Transactions
-from kinspect.analysis.answers.upgrade import Upgrade
+from kinspect.analysis.answers.groupsanswer import Groups
+from kinspect.analysis.answers.latencyanswer import SLOW_NS, Latency
+from kinspect.analysis.answers.topicsanswer import topics_in
+from kinspect.analysis.answers.transactionsanswer import Transactions
+from kinspect.analysis.answers.upgradeanswer import Upgrade
 from kinspect.analysis.histogram import Histogram
 from kinspect.analysis.record import Record
 from kinspect.kafka.exchange.exchange import Exchange
