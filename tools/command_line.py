@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 import click
 
 from kinspect.analysis.answernames import ANSWERS
-from kinspect.cli import decode, group, live, schema
+from kinspect.cli import decodecommand, group, livecommand, schemacommand
 from kinspect.cli.options import CAPS
-from kinspect.cli.read import read
+from kinspect.cli.readcommand import read
 from kinspect.cli.readrun import RUN_FACTS, RUN_RULES
 from kinspect.cli.rules import Facts, OptionRule, Words
 
@@ -38,9 +38,9 @@ EXIT_STATUSES = (
 """Each exit status and its meaning."""
 RULES: dict[str, tuple[tuple[OptionRule, ...], Facts]] = {
     "read": (RUN_RULES, RUN_FACTS),
-    "live": (live.RULES, live.FACTS),
-    "decode": (decode.RULES, {}),
-    "schema": (schema.RULES, schema.FACTS),
+    "live": (livecommand.RULES, livecommand.FACTS),
+    "decode": (decodecommand.RULES, {}),
+    "schema": (schemacommand.RULES, schemacommand.FACTS),
 }
 """The rules that commands check, and what these look at beside options."""
 

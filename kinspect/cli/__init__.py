@@ -45,7 +45,7 @@ SECTIONS = {
     },
 }
 COMMANDS = {name: line for commands in SECTIONS.values() for name, line in commands.items()}
-"""Each command and its line in `--help`; command `x` is the function `x` in the module `kinspect.cli.x`, but for
+"""Each command and its line in `--help`; command `x` is the function `x` in the module `kinspect.cli.xcommand`, but for
 answers."""
 
 CAPTURE_NAME = re.compile(r".+\.(?:pcap|pcapng|cap|snoop|erf)(?:\.?\d+)?(?:\.(?:gz|zst|lz4))?", re.IGNORECASE)
@@ -69,7 +69,7 @@ def _loaded(name: str) -> ModuleType:
     """The module of a command. What it loads stays: the collector would look for garbage in it time and again."""
     gc.disable()
     try:
-        return import_module(f"kinspect.cli.{name}")
+        return import_module(f"kinspect.cli.{name}command")
     finally:
         gc.freeze()
         gc.enable()

@@ -7,7 +7,7 @@ from typing import Any
 from kinspect.analysis.answer import open_answer
 from kinspect.answers import AnswerCounter
 from kinspect.capture.save import Saving
-from kinspect.cli.answers import NOT_ASKED, answer_format, nothing_passed, typed_next
+from kinspect.cli.answerscommand import NOT_ASKED, answer_format, nothing_passed, typed_next
 from kinspect.cli.options import AUTO, LINES_ALONE, OTLP, make_style, usage
 from kinspect.cli.outputoptions import GOES_ON
 from kinspect.cli.readrun import ReadRun, RunOptions, run_options

@@ -13,7 +13,7 @@ from kinspect.capture.keylogfile import KeyLogFile
 from kinspect.capture.livecapture import Live
 from kinspect.capture.source import STDIN
 from kinspect.capture.timeline import SourceStatus
-from kinspect.cli.explore import DRAWN, SPOOL_BYTES, close, keys_from_terminal
+from kinspect.cli.explorecommand import DRAWN, SPOOL_BYTES, close, keys_from_terminal
 from kinspect.cli.interrupt import ENDED_BY_SIGNAL
 from kinspect.cli.liveview import come_from
 from kinspect.cli.options import LINES_ALONE, OTLP, make_caps

@@ -10,7 +10,7 @@ from support.terminal import Terminal
 from kinspect.analysis.answers.latencyanswer import BY
 from kinspect.cli import COMMANDS, main
 from kinspect.cli.completed import VARIABLE
-from kinspect.cli.completion import SHELLS
+from kinspect.cli.completioncommand import SHELLS
 
 ROOT = Path(__file__).parents[2]
 INTERFACES = [name for _, name in if_nameindex()]

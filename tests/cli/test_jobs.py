@@ -18,7 +18,7 @@ from support.waiting import wait_until
 
 from kinspect import jobs
 from kinspect.capture import open_timeline
-from kinspect.cli.read import process_count
+from kinspect.cli.readcommand import process_count
 from kinspect.formats import FORMATS
 from kinspect.jobs.linemerge import CHANGED
 

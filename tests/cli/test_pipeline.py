@@ -7,7 +7,7 @@ import pytest
 
 from kinspect import extras
 from kinspect.cli import main
-from kinspect.cli import pipeline as command
+from kinspect.cli import pipelinecommand as command
 from kinspect.errors import KinspectError
 from kinspect.spark import sparksession
 

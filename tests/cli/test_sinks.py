@@ -5,7 +5,7 @@ from support.captures import CAPTURES
 
 from kinspect.capture import open_timeline
 from kinspect.cli.interrupt import Interrupt
-from kinspect.cli.read import read
+from kinspect.cli.readcommand import read
 from kinspect.cli.readrun import open_run, run_options
 from kinspect.sink import EXCHANGE, Closed, Sink
 

@@ -5,7 +5,7 @@ import click
 import pytest
 
 from kinspect.cli.options import CAPS
-from kinspect.cli.read import read
+from kinspect.cli.readcommand import read
 from kinspect.cli.types import COUNT, DURATION, SIZE
 from kinspect.model import Caps
 

@@ -28,7 +28,7 @@ from kinspect.capture.compressed import zstd_library
 from kinspect.capture.fileformats import FORMATS
 from kinspect.cli import CAPTURE_NAME
 from kinspect.cli.pasted import message_bytes
-from kinspect.cli.read import read
+from kinspect.cli.readcommand import read
 from kinspect.errors import CaptureError, KinspectError, TruncatedCaptureError
 from kinspect.kafka.view.view import View
 from kinspect.tui.index import export, reread

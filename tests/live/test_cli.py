@@ -9,7 +9,7 @@ import pytest
 
 from kinspect.capture import livecapture, ring
 from kinspect.cli import main
-from kinspect.cli.live import FACTS
+from kinspect.cli.livecommand import FACTS
 from kinspect.cli.options import LINES_ALONE
 from kinspect.cli.rules import OptionValues
 
@@ -80,8 +80,8 @@ def test_usage_errors(options):
 def granted(monkeypatch):
     """As if there were the right to capture."""
     made = SimpleNamespace(interface="lo", link_type=1, close=lambda: None)
-    monkeypatch.setattr("kinspect.cli.live.open_rings", lambda names: [made])
-    monkeypatch.setattr("kinspect.cli.live.drop", lambda: None)
+    monkeypatch.setattr("kinspect.cli.livecommand.open_rings", lambda names: [made])
+    monkeypatch.setattr("kinspect.cli.livecommand.drop", lambda: None)
 
 
 @pytest.mark.parametrize(
