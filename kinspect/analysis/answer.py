@@ -17,6 +17,7 @@ from kinspect.analysis.membership import Membership, MembershipRequests
 from kinspect.analysis.record import Record
 from kinspect.analysis.twins import Twins
 from kinspect.errors import KinspectError
+from kinspect.filters.filterdefinitions import CLIENTS, CONNECTIONS, END, TIMES, cutting_more
 from kinspect.kafka.bodysummary import topics_named
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.wire.learnednames import LearnedNames
@@ -29,12 +30,6 @@ NAMES_KEPT = 200_000
 """Largest number of names in all records of an answer."""
 MERGED_KEPT = 5 * NAMES_KEPT
 """Largest number of names that other parts of the run add."""
-
-OF_TIMES = frozenset({"--since", "--until"})
-"""Options of the filter that leave out nothing in between."""
-
-OF_CONNECTIONS = frozenset({"--client-id", "--port", "--host", "--client-host", "--broker-host", "--until"})
-"""Options of the filter that leave out whole connections, or their ends."""
 
 Row = dict[str, Any]
 R = TypeVar("R", bound=Record)
@@ -61,12 +56,12 @@ class ResultContext(NamedTuple):
     @property
     def chosen(self) -> bool:
         """True if exchanges were left out anywhere in the run, whatever their time."""
-        return bool(self.options - OF_TIMES)
+        return cutting_more(self.options, *TIMES)
 
     @property
     def begun(self) -> bool:
         """True if exchanges of a connection may have been left out before others of it that were not."""
-        return bool(self.options - OF_CONNECTIONS)
+        return cutting_more(self.options, CONNECTIONS, CLIENTS, END)
 
     def topic(self, topic_id: str) -> str | None:
         """The name of a topic id, told before or after; None if it was not."""

@@ -11,6 +11,7 @@ from kinspect import seen
 from kinspect.errors import KinspectError
 from kinspect.facts import Facts
 from kinspect.filters.filterdefinitions import (
+    BODIES,
     FILTERS,
     WAITS,
     FilterDefinition,
@@ -63,7 +64,7 @@ class Filter:
             ActiveFilter(option_of(name), FILTERS[name], tests[name])
             for name in sorted(tests, key=lambda name: FILTERS[name].turn)
         ]
-        self.needs_body = any(asked.row.needs for asked in self.asked)
+        self.needs_body = any(asked.row.needs in (BODIES, WAITS) for asked in self.asked)
         self.needs_wait = any(asked.row.needs == WAITS for asked in self.asked)
         self._tests = [(asked, asked.test.verdict) for asked in self.asked]
         self._end_tests = [asked.test.ends for asked in self.asked if asked.test.ends is not None]

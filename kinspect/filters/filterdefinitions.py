@@ -33,8 +33,13 @@ from kinspect.protocol import schema
 from kinspect.protocol.apikeys import ENVELOPE
 from kinspect.seen import LARGEST, LONGEST
 
-HEADS, BODIES, WAITS = "", "bodies", "waits"
-"""What a filter needs: the heads of messages, decoded bodies, or the causes of waits, which are told by bodies."""
+PACKETS, SEGMENTS, HEADS, BODIES, WAITS = "packets", "segments", "heads", "bodies", "waits"
+"""What a filter needs: times of packets, both ends of segments, the heads of messages, decoded bodies, or the causes of
+waits, which are told by bodies."""
+EXCHANGES, CONNECTIONS, CLIENTS, START, END = "exchanges", "connections", "clients", "start", "end"
+"""What a filter cuts away: exchanges between others, whole connections, all of a client id or of a client's address, or
+what is before or behind a time."""
+TIMES = (START, END)
 CAPTURE_END, GAP = "capture_end", "gap"
 
 Names = Callable[[Facts], Iterable[str | None]]
@@ -63,7 +68,7 @@ def _nothing(_: Facts) -> Iterable[str | None]:
 class FilterDefinition(ABC):
     """A filter. `help`: its line in `--help`; `metavar`: what stands for its value there, None: it has none; `turn`: of
     several filters those with smaller numbers are asked first, so that bodies are decoded for few exchanges; `needs`:
-    what must be read for it.
+    what must be read for it; `cuts`: what it cuts away.
 
     `words`: the values that there are, for completion; `offered`: names of an exchange that its values may be, for
     completion in the explorer, which offers `words` too if `all_offered`. `left_out`: values to be told of the
@@ -79,6 +84,7 @@ class FilterDefinition(ABC):
     metavar: str | None = "TIME"
     turn: int
     needs: str = HEADS
+    cuts: str = EXCHANGES
     words: Callable[[], Iterable[str]] | None = None
     all_offered: bool = True
     offered: Names = _nothing
@@ -117,6 +123,7 @@ class MatchingEnds(FilterDefinition):
 
     metavar: str | None = "PATTERN"
     many = True
+    cuts: str = CONNECTIONS
 
     check: Callable[[str], Predicate]
     known: OfEnds
@@ -168,6 +175,7 @@ class InTime(FilterDefinition):
     """A time, with which that of the exchange is compared (`passes`)."""
 
     timed = True
+    needs: str = PACKETS
 
     passes: Callable[[int, int], bool]
 
@@ -339,6 +347,7 @@ GROUP = Matching(
 CLIENT_ID = Matching(
     help="Client ids.",
     turn=0,
+    cuts=CLIENTS,
     known=lambda facts: _one(facts.client_id),
     offered=lambda facts: (facts.client_id,),
     called="client ids",
@@ -368,6 +377,7 @@ ROLE = Matching(
 HOST = MatchingEnds(
     help="Addresses or networks (10.0.0.0/8) of either side.",
     turn=2,
+    needs=SEGMENTS,
     check=host_predicate,
     known=_both_ips,
     called="addresses",
@@ -375,6 +385,7 @@ HOST = MatchingEnds(
 CLIENT_HOST = MatchingEnds(
     help="Addresses or networks of the client.",
     turn=2,
+    cuts=CLIENTS,
     check=host_predicate,
     known=_client_ip,
     called="clients' addresses",
@@ -389,6 +400,7 @@ BROKER_HOST = MatchingEnds(
 PORT = MatchingEnds(
     help="Ports of either side.",
     turn=1,
+    needs=SEGMENTS,
     check=port_predicate,
     known=_both_ports,
     offered=lambda facts: (str(facts.connection.broker_port),),
@@ -445,9 +457,10 @@ SINCE = InTime(
     help="From this time on: RFC 3339 (without a zone: UTC), epoch seconds, 07:29:15 (UTC, on the date of the first"
     " packet), or +90s from the start.",
     turn=2,
+    cuts=START,
     passes=ge,
 )
-UNTIL = InTime(help="Before this time.", turn=2, passes=lt)
+UNTIL = InTime(help="Before this time.", turn=2, cuts=END, passes=lt)
 
 Text = str | int | float | datetime
 """A value in Python; a number or a time stands for its text."""
@@ -487,3 +500,13 @@ FILTERS: dict[str, FilterDefinition] = {
 def option_of(name: str) -> str:
     """A filter's option: `--errors-only` for `errors_only`."""
     return f"--{name.replace('_', '-')}"
+
+
+def definition_of(option: str) -> FilterDefinition:
+    """The filter of an option."""
+    return FILTERS[option.removeprefix("--").replace("-", "_")]
+
+
+def cutting_more(options: Iterable[str], *cuts: str) -> bool:
+    """True if one of the options cuts away anything else."""
+    return any(definition_of(option).cuts not in cuts for option in options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC
 from typing import TYPE_CHECKING
 
+from kinspect.filters.filterdefinitions import TIMES, definition_of
 from kinspect.kafka.view.view import iso_time
 from kinspect.model import NS_PER_US
 from kinspect.output.clock import NO_DATE, day_and_clock
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from kinspect.output.tally import Tally
 
 SHOWN = 20
-ON_TIME = ("--since", "--until")
 
 
 def filter_hint(tally: Tally) -> str:
@@ -27,7 +27,7 @@ def filter_hint(tally: Tally) -> str:
     there = [_there(kind, counts) for kind, counts in kinds.items() if counts]
     if kinds and not there:
         there = [f"there are no {next(iter(kinds))}"]
-    if asked in ON_TIME:
+    if definition_of(asked).cuts in TIMES:
         there = _span(tally)
     return "; ".join([f"no exchange{which} passes {asked}", *there])
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from math import inf
 from struct import unpack_from
 from typing import Any, NamedTuple
 
@@ -19,6 +18,7 @@ from pyspark.sql.types import StructType
 from kinspect import link
 from kinspect.errors import CaptureError, KinspectError
 from kinspect.filters.filter import Filter
+from kinspect.filters.filterdefinitions import FILTERS, PACKETS, SEGMENTS, InTime
 from kinspect.filters.values import EPOCH, about, parse_moment
 from kinspect.kafka.wire.ends import ip_text
 from kinspect.model import Block, Caps, Counts
@@ -28,8 +28,6 @@ from kinspect.spark.storage import everywhere, expand, length, shown
 from kinspect.spark.streaming.streamsource import FORMAT, SHARD_ROWS, WATCH, StreamReader, Watch
 from kinspect.tables.arrowcolumns import parse_columns
 from kinspect.tcp.flowkeys import address_size, scope
-
-PACKETS, SEGMENTS = "packets", "segments"
 
 _PLACE = "file text, split int, number long, timestamp time"
 COLUMNS: dict[str, list[tuple[str, pa.DataType]]] = {
@@ -42,7 +40,8 @@ COLUMNS: dict[str, list[tuple[str, pa.DataType]]] = {
 """`number` counts the packets of a split from 1; with the packets of the file's earlier splits it is the frame number.
 `segments` are those of whole packets: only `kinspect.spark.read` reassembles IP fragments."""
 
-_FILTERS = ("host", "port", "since", "until")
+SCANNED = [name for name, row in FILTERS.items() if row.needs in COLUMNS]
+"""The filters that need no more than what is scanned."""
 
 PacketRow = tuple[Any, ...]
 
@@ -54,16 +53,16 @@ class Options(NamedTuple):
     table: str
     fields: tuple[str, ...]
     split_bytes: int
-    filters: dict[str, list[str]]
+    filters: dict[str, Any]
 
 
 def parse_options(options: Mapping[str, str]) -> Options:
     """Options of a read, checked. Raises KinspectError for invalid ones."""
     given = {key.lower(): value for key, value in options.items()}
-    known = {"path", "paths", "table", "fields", "splitbytes", *_FILTERS}
+    known = {"path", "paths", "table", "fields", "splitbytes", *SCANNED}
     if unknown := given.keys() - known:
         raise KinspectError(
-            f"unknown option {sorted(unknown)[0]!r}; there are path, table, fields, splitBytes, {', '.join(_FILTERS)}"
+            f"unknown option {sorted(unknown)[0]!r}; there are path, table, fields, splitBytes, {', '.join(SCANNED)}"
         )
     paths = json.loads(given["paths"]) if "paths" in given else [given["path"]] if "path" in given else []
     if not paths:
@@ -79,9 +78,9 @@ def parse_options(options: Mapping[str, str]) -> Options:
     split_bytes = given.get("splitbytes", str(SPLIT_BYTES))
     if not split_bytes.isdecimal():
         raise KinspectError(f"splitBytes cannot be {split_bytes!r}; it is a number of bytes, 0 for no splits")
-    filters = {name: [given[name]] for name in _FILTERS if name in given}
-    if table == PACKETS and (wrong := filters.keys() - {"since", "until"}):
-        raise KinspectError(f"packets cannot be filtered by {sorted(wrong)[0]}: they are not dissected")
+    filters = {name: [given[name]] for name in SCANNED if name in given}
+    if table == PACKETS and (wrong := [name for name in filters if FILTERS[name].needs == SEGMENTS]):
+        raise KinspectError(f"packets cannot be filtered by {wrong[0]}: they are not dissected")
     return Options(tuple(paths), table, fields or tuple(names), int(split_bytes), filters)
 
 
@@ -200,25 +199,22 @@ _ROWS_OF: dict[str, Callable[[Split], Iterator[list[PacketRow]]]] = {PACKETS: _p
 
 def _passes(options: Options) -> Callable[[PacketRow], bool]:
     """A test of rows by the filters on times and addresses."""
-    filters = options.filters
-    ends = Filter(host=filters.get("host", ()), port=filters.get("port", ()))
-    since, until = _moment(filters, "since", -inf), _moment(filters, "until", inf)
-    timed = not filters.keys().isdisjoint(("since", "until"))
+    given = [(name, FILTERS[name], values) for name, values in options.filters.items()]
+    ends = Filter(**{name: values for name, row, values in given if row.needs == SEGMENTS})
+    times = [(row.passes, _moment(name, *values)) for name, row, values in given if isinstance(row, InTime)]
 
     def passes(row: PacketRow) -> bool:
         time = row[3]
-        if timed and (time is None or not since <= time < until):
+        if times and (time is None or not all(test(time, asked) for test, asked in times)):
             return False
         return options.table == PACKETS or ends.matches_ends((row[5], row[6]), (row[7], row[8]))
 
     return passes
 
 
-def _moment(filters: dict[str, list[str]], name: str, default: float) -> float:
-    if name not in filters:
-        return default
+def _moment(name: str, text: str) -> int:
     with about(name):
-        moment = parse_moment(filters[name][0])
+        moment = parse_moment(text)
     if moment.base != EPOCH:
         raise KinspectError(
             f"{name}: a scan does not know where the capture starts; give a time with its date"

@@ -24,6 +24,17 @@ FILTERS["made_up"] = Matching(
     left_out={"outcomes": lambda facts: (facts.outcome,)},
 )
 """
+CUTS = """
+from kinspect.analysis.answer import ResultContext
+from kinspect.analysis.answers.client import Client
+from kinspect.filters.filterdefinitions import FILTERS
+from kinspect.kafka.wire.learnednames import LearnedNames
+
+for like in "since", "until", "port", "client_host", "topic":
+    FILTERS["made_up"] = FILTERS[like]
+    context = ResultContext(LearnedNames(), options=frozenset({"--made-up"}))
+    print(like, context.chosen, context.begun, Client().is_whole(context))
+"""
 COMMAND = """
 import sys
 from kinspect.cli import main
@@ -80,6 +91,19 @@ def test_a_filter_chooses_lines_and_tells_what_it_left_out(extended):
     assert "outcomes there are: answered" in extended(FILTER, COMMAND, *read, "orphan").stderr
     answer = extended(FILTER, COMMAND, "topics", CAPTURE, "--made-up", "orphan", "--format", "json")
     assert json.loads(answer.stdout)["capture"]["filters"] == ["--made-up"]
+
+
+def test_a_filter_says_what_it_cuts_away(extended):
+    assert extended("", CUTS).stdout.splitlines() == [
+        "since False True False",
+        "until False False True",
+        "port True False False",
+        "client_host True False True",
+        "topic True True False",
+    ]
+    alike = 'from kinspect.filters.filterdefinitions import FILTERS; FILTERS["made_up"] = FILTERS["since"]'
+    said = extended(alike, COMMAND, "read", CAPTURE, "--made-up", "+1h").stderr
+    assert "no exchange passes --made-up; the capture is from 2026-11-21T07:15:39" in said
 
 
 @pytest.mark.parametrize("command", [("read", CAPTURE), ("live", "-i", "lo")])

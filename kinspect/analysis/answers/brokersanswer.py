@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kinspect.analysis.answer import OF_TIMES, Answer, ResultContext, Row
+from kinspect.analysis.answer import Answer, ResultContext, Row
 from kinspect.analysis.answers import releases
 from kinspect.analysis.answers.leaders import (
     DELETED,
@@ -19,6 +19,7 @@ from kinspect.analysis.answers.leaders import (
 )
 from kinspect.analysis.answers.releases import KRAFT, ZOOKEEPER, Offer
 from kinspect.analysis.record import GREATEST, Record, later
+from kinspect.filters.filterdefinitions import TIMES, cutting_more
 from kinspect.kafka.bodysummary import REQUEST_DATA, RESPONSE_DATA, error_counts
 from kinspect.kafka.connection.roles import CLUSTER
 from kinspect.kafka.exchange.exchange import Exchange
@@ -397,7 +398,7 @@ class _Cluster:
             for topic, claimed in claims.get(address, {}).items():
                 by_topic.setdefault(topic, []).append(claimed)
         # Where a filter left out what may tell of a newer leader, nobody knows who leads.
-        self._leaders_known = context.options <= {*OF_TIMES, TOPIC}
+        self._leaders_known = not cutting_more(context.options - {TOPIC}, *TIMES)
         self._leads: dict[int, list[str]] = {}
         self._changes: dict[int, list[Row]] = {}
         for name, (found, gone) in _by_name(by_topic, context).items():

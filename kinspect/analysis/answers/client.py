@@ -8,15 +8,13 @@ from typing import Any, Generic, TypeVar
 
 from kinspect.analysis.answer import Answer, RecordStore, ResultContext
 from kinspect.analysis.record import GREATEST, LEAST, Record, later
+from kinspect.filters.filterdefinitions import CLIENTS, END, cutting_more
 from kinspect.kafka.connection.roles import ADMIN, stronger
 from kinspect.kafka.exchange.exchange import Exchange
 
 CONNECTIONS_KEPT = 100_000
 """Largest number of open connections, each counted once for each client on it."""
 ENDED_KEPT = 4096
-
-KEEPING_CLIENTS = frozenset({"--client-id", "--client-host", "--until"})
-"""Options of the filter that leave out no exchange of a client that has others, but for later ones."""
 
 _RANGES = frozenset({"error_code", "api_keys.api_key", "api_keys.max_version"})
 
@@ -68,7 +66,7 @@ class Client(Record):
 
     def role_within(self, context: ResultContext) -> str | None:
         """Its role; None for `admin` where exchanges of it were left out: brokers send such requests too."""
-        return None if self.role == ADMIN and not context.options <= KEEPING_CLIENTS else self.role
+        return None if self.role == ADMIN and cutting_more(context.options, CLIENTS, END) else self.role
 
     @property
     def role(self) -> str | None:
@@ -78,7 +76,7 @@ class Client(Record):
 
     def is_whole(self, context: ResultContext) -> bool:
         """True if no exchange of it is known to be missing, up to the end."""
-        return not self.holes and context.options <= KEEPING_CLIENTS
+        return not (self.holes or cutting_more(context.options, CLIENTS, END))
 
     @property
     def software_columns(self) -> dict[str, str | None]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, ClassVar
 
-from kinspect.analysis.answer import OF_TIMES, Answer, ResultContext, Row
+from kinspect.analysis.answer import Answer, ResultContext, Row
 from kinspect.analysis.answers import groupevents as events
 from kinspect.analysis.answers.groupevents import (
     BEAT_FIELDS,
@@ -49,6 +49,7 @@ from kinspect.analysis.answers.offsetranges import OffsetRanges, Range, joined
 from kinspect.analysis.membership import BY_EPOCH
 from kinspect.analysis.record import EARLIEST, LATEST, Record, later
 from kinspect.errors import KinspectError
+from kinspect.filters.filterdefinitions import TIMES, cutting_more
 from kinspect.filters.values import parse_duration
 from kinspect.kafka.bodysummary import RecordField, RecordRoom, error_counts
 from kinspect.kafka.connection.fetchsessions import FETCH_APIS
@@ -517,7 +518,7 @@ class Groups(Answer):
             members.setdefault(group, {})[member] = found
         groups = {group: found for (group,), found in self._groups.items()}
         # The options on groups and topics leave out nothing of the groups that have rows.
-        filtered = bool(context.options - OF_TIMES - self.row_keys.keys())
+        filtered = cutting_more(context.options - self.row_keys.keys(), *TIMES)
         offsets = self._offsets(name)._replace(hidden=filtered)
         if self._every is not None:
             spans = [spans_by_name(found.spans, name) for found in groups.values()]

@@ -8,6 +8,7 @@ from math import inf
 from shlex import quote
 from typing import Any
 
+from kinspect.filters.filterdefinitions import TIMES, cutting_more
 from kinspect.output.answers import typed
 from kinspect.output.answers.layout import (
     ERROR,
@@ -20,7 +21,6 @@ from kinspect.output.answers.layout import (
     longest,
 )
 from kinspect.output.columns import Column, Row
-from kinspect.output.filterhint import ON_TIME
 
 LAGS_SHOWN = 3
 NAMED = 10
@@ -95,13 +95,10 @@ def _only_named(rows: list[Row]) -> str:
 def _notes(rows: list[Row], capture: Row) -> list[str]:
     """Why lags are not known."""
     unknown = [one for row in rows for one in row.get("committed", {}).values() if one["lag"] is None]
-    if unknown and not _TELL_LAGS.issuperset(capture["filters"]):
+    if unknown and cutting_more({*capture["filters"]} - typed.NAMED.keys(), *TIMES):
         return ["LAG ?: it is not known whether what the filters left out commits or reads further."]
     return [why for why, holds in _WHY_NO_LAG.items() if any(map(holds, unknown))]
 
-
-_TELL_LAGS = {*typed.NAMED, *ON_TIME}
-"""Filters that let all pass that tells the lags of the groups with rows."""
 
 _WHY_NO_LAG: dict[str, Callable[[Row], bool]] = {
     "LAG ?: it was cut whether the transaction of a commit was committed.": lambda one: one["offset"] is None,
