@@ -42,15 +42,29 @@ class RunContext:
         return keylog
 
 
+def _island_runs(
+    found: Iterable[pa.RecordBatch],
+    run: RunContext,
+    request: Request,
+    names: LearnedNames,
+    emit: frozenset[str],
+) -> Iterator[tuple[IslandRun, ChunkMerge]]:
+    """The runs of a task's islands, one after the other, each with what merges its chunks."""
+    relax_collector()
+    keylog = run.keylog()
+    for rows in islands(found, run.bases):
+        merge = ChunkMerge(run.bases)
+        inspector = request.inspector(names, keylog, emit, run.files)
+        yield IslandRun(merge.segments(rows), inspector, run.end), merge
+
+
 def learning(run: RunContext, request: Request) -> Task:
     """A task that gives the names learned from its islands: `RunContext.names` as CBOR."""
 
     def task(found: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        relax_collector()
-        names, keylog = LearnedNames(), run.keylog()
-        for rows in islands(found, run.bases):
-            inspector = request.inspector(names, keylog, frozenset(), run.files)
-            for _ in IslandRun(ChunkMerge(run.bases).segments(rows), inspector, run.end).all_lines():
+        names = LearnedNames()
+        for island, _ in _island_runs(found, run, request, names, frozenset()):
+            for _ in island.all_lines():
                 pass
         told = cbor2.dumps(names.take_new())
         yield pa.RecordBatch.from_arrays([pa.array([told], pa.binary())], schema=PIECE)
@@ -62,18 +76,15 @@ def decoding(run: RunContext, request: Request) -> Task:
     """A task that gives the rows of its islands, then a summary."""
 
     def task(found: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        relax_collector()
-        names, keylog = LearnedNames(dict(request.names)), run.keylog()
+        names = LearnedNames(dict(request.names))
         names.add(*run.names)
         made = TaggedRows(request, run.start)
-        for rows in islands(found, run.bases):
-            inspector = request.inspector(names, keylog, made.emit, run.files)
-            merge = ChunkMerge(run.bases)
-            for lines in IslandRun(merge.segments(rows), inspector, run.end).pieces():
+        for island, merge in _island_runs(found, run, request, names, made.emit):
+            for lines in island.pieces():
                 yield from made.add(lines)
             if merge.early:
-                inspector.counts.hit("merge_bytes")
-            made.totals = added(made.totals, inspector.totals())
+                island.inspector.counts.hit("merge_bytes")
+            made.totals = added(made.totals, island.inspector.totals())
             names.take_new()
         made.unresolved = names.unresolved
         yield from made.rest()
