@@ -22,7 +22,7 @@ class Sides(Protocol):
 
 
 class Named(Protocol):
-    """Names and error codes in both bodies: see `kafka.summary.Summary`."""
+    """Names and error codes in both bodies: see `kafka.bodysummary.BodySummary`."""
 
     @property
     def topics(self) -> Sequence[str]: ...

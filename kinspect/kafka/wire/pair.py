@@ -87,7 +87,7 @@ class Pair:
         self.mechanism: str | None = None
         self.software_name: str | None = None
         self.software_version: str | None = None
-        # Cached by `kafka.summary`.
+        # Cached by `kafka.bodysummary`.
         self.summarised: object = None
         self.found_problems: list[Problem] | None = None
         self.counted_errors: dict[int, int] | None = None

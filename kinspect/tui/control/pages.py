@@ -26,7 +26,7 @@ _WHOLE = 100
 
 
 class Answers(Protocol):
-    """Counts answers, as `index.answers.AnswerProcess`."""
+    """Counts answers, as `index.answerprocess.AnswerProcess`."""
 
     def answer(
         self, question: Question, stopped: Callable[[], bool], tell: Callable[[float], None]
