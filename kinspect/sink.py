@@ -121,10 +121,10 @@ class PieceSink(Sink, ABC):
         self.flush()
 
     def follow(self, number: int) -> Sink:
-        return Away(self)
+        return WorkerSink(self)
 
 
-class Away(Sink):
+class WorkerSink(Sink):
     """The sink of a worker of `--jobs`, where `shown` of the first process writes."""
 
     def __init__(self, shown: PieceSink) -> None:
