@@ -74,7 +74,7 @@ class Nobody:
     def closed(self, *_: object) -> None: ...
 
 
-class Half:
+class HalfConnection:
     """One direction: the sender's side of a connection.
 
     `next` is the sequence number of the first byte not handed on; while the direction was not `seen`, the number that
@@ -107,7 +107,7 @@ class Half:
 
     connection: Connection
     island: Island
-    peer: Half
+    peer: HalfConnection
     handler: StreamHandler
 
     def __init__(self, direction: int) -> None:
@@ -181,7 +181,7 @@ class Half:
         return ahead <= 0
 
 
-FOREIGN: Final = Half(0)
+FOREIGN: Final = HalfConnection(0)
 """Keys of islands that another reassembler takes lead to this half."""
 
 
@@ -225,7 +225,7 @@ class Connection:
         self.superseded: tuple[int, int | None, int] | None = None
         self.stepped_at: int | None = None
         self.hole_at = self.linger_at = self.linger_packet = self.superseded_at = NEVER
-        first, second = Half(0), Half(1)
+        first, second = HalfConnection(0), HalfConnection(1)
         for half, peer in ((first, second), (second, first)):
             half.connection = self
             half.island = island
@@ -297,7 +297,7 @@ class Connection:
         return self.opening or self.reset is not None or first.held is not None or second.held is not None
 
     @property
-    def last(self) -> Half:
+    def last(self) -> HalfConnection:
         """Direction of the last packet."""
         first, second = self.halves
         if first.clock != second.clock:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Final
 
 from kinspect.model import ACK, BEHIND_HOLES, FIN, RST, SYN, Caps, Counts, Segment
-from kinspect.tcp.connection import NEVER, Connection, Half, Nobody
+from kinspect.tcp.connection import NEVER, Connection, HalfConnection, Nobody
 from kinspect.tcp.held import CUT, DATA, FINISH, PIECE_BYTES, RESET, Acknowledged, Arrival, HeldSegment
 from kinspect.tcp.sequence import MASK, MAX_WINDOW, distance
 
@@ -48,7 +48,7 @@ class Delivery:
         self.clock = 0
         self.held_bytes = 0
 
-    def take(self, half: Half, segment: Segment) -> None:
+    def take(self, half: HalfConnection, segment: Segment) -> None:
         """Take any packet of an open connection. A SYN must belong to this connection."""
         _, time, seq, ack, flags, data, start, end, missing, frame, _ = segment
         if not (half.connection.opening and _has_ended(half) and _has_ended(half.peer)):
@@ -89,7 +89,7 @@ class Delivery:
                 self.counts.ignored_bytes += end - start
         self.advance(half.connection)
 
-    def keeps(self, half: Half, segment: Segment) -> bool:
+    def keeps(self, half: HalfConnection, segment: Segment) -> bool:
         """Keep the next packet of a direction of an opening connection without a hole, as `take` would. Returns False,
         and leaves the packet, if there is more to it than that."""
         _, time, seq, ack, _, data, start, end, _, frame, _ = segment
@@ -150,7 +150,7 @@ class Delivery:
             if half.held is not None and self.deadline(half) == connection.hole_at
         )
 
-    def deadline(self, half: Half) -> int:
+    def deadline(self, half: HalfConnection) -> int:
         """Time at which the hole that a direction waits at is too old by the clock; `NEVER` if there is none."""
         held = half.held
         if held is None or _hole_end(half) < 0:
@@ -182,10 +182,10 @@ class Delivery:
         first.handler.closed(time, frame, reason)
         first.handler = second.handler = NOBODY
 
-    def _arrival(self, half: Half, ack: int) -> Arrival:
+    def _arrival(self, half: HalfConnection, ack: int) -> Arrival:
         return Arrival(half.packets + half.peer.packets, self.clock, half.time, half.frame, ack)
 
-    def _acknowledge(self, half: Half, ack: int) -> int:
+    def _acknowledge(self, half: HalfConnection, ack: int) -> int:
         """Note what `half` acknowledged. Returns `ack` if the packet has to wait for it, else -1."""
         peer = half.peer
         if half.ack < 0 or distance(ack, half.ack) > 0:
@@ -207,7 +207,7 @@ class Delivery:
         self._acknowledged(peer, peer.offset + ahead)
         return ack
 
-    def _acknowledged(self, half: Half, end: int) -> None:
+    def _acknowledged(self, half: HalfConnection, end: int) -> None:
         """Note that the current packet acknowledges everything before the offset `end`."""
         half.hold().acknowledge(Acknowledged(end, half.packets + half.peer.packets, self.clock))
 
@@ -225,7 +225,7 @@ class Delivery:
                 if half.seen and distance(half.next, half.far) > 0:
                     half.far = half.next
 
-    def _begin(self, half: Half, seq: int, length: int, syn: bool) -> None:
+    def _begin(self, half: HalfConnection, seq: int, length: int, syn: bool) -> None:
         """Decide where a direction's stream starts, at its first packet.
 
         The SYN tells it, or the answer to it. Without them it is the first byte seen while the connection was opening,
@@ -249,7 +249,7 @@ class Delivery:
         elif not syn and -FIRST_WINDOW < behind < FIRST_WINDOW:
             half.next = known
 
-    def _begin_earlier(self, half: Half, seq: int) -> None:
+    def _begin_earlier(self, half: HalfConnection, seq: int) -> None:
         """Move a stream's start back: its first packet came after a later one, and nothing was handed on."""
         half.hold().shift(distance(half.next, seq))
         half.next = seq
@@ -257,7 +257,9 @@ class Delivery:
         if half.peer.ack >= 0 and acknowledged > 0:
             self._acknowledged(half, acknowledged)
 
-    def _place(self, half: Half, at: int, data: bytes, missing: int, fin: bool, arrival: Arrival) -> None:
+    def _place(
+        self, half: HalfConnection, at: int, data: bytes, missing: int, fin: bool, arrival: Arrival
+    ) -> None:
         """Insert the new ones of a packet's bytes into the stream at offset `at`."""
         end = at + len(data) + missing
         if half.finished and end > half.offset + (end - at == 1):
@@ -300,7 +302,7 @@ class Delivery:
         self._drain(half.connection)
         self._keep_caps(half)
 
-    def _place_reset(self, half: Half, seq: int, ack: int) -> None:
+    def _place_reset(self, half: HalfConnection, seq: int, ack: int) -> None:
         arrival = self._arrival(half, self._acknowledge(half, ack) if ack >= 0 else -1)
         held = half.hold()
         ahead = max(0, distance(seq, half.next)) if half.seen else 0
@@ -308,7 +310,7 @@ class Delivery:
         held.add_mark(half.offset + ahead, RESET, arrival)
         self.held_bytes += held.weight - before
 
-    def conflict(self, half: Half, size: int) -> None:
+    def conflict(self, half: HalfConnection, size: int) -> None:
         """Count bytes that came again with another value."""
         if size:
             half.conflicts += size
@@ -316,7 +318,7 @@ class Delivery:
             self.counts.repeated_bytes -= size
             half.handler.conflict(half.direction, size)
 
-    def _reset_fits(self, half: Half, seq: int, ack: int, flags: int) -> bool:
+    def _reset_fits(self, half: HalfConnection, seq: int, ack: int, flags: int) -> bool:
         peer = half.peer
         if half.next < 0:
             # The answer to a SYN: there is no sequence number to go by, its acknowledgment must fit.
@@ -341,7 +343,7 @@ class Delivery:
             drained = True
         return drained
 
-    def _hand_on(self, half: Half) -> None:
+    def _hand_on(self, half: HalfConnection) -> None:
         """Hand on the first waiting piece."""
         held = half.held
         assert held is not None
@@ -363,14 +365,14 @@ class Delivery:
         else:
             self._reset(half, piece.arrival)
 
-    def _reset(self, half: Half, arrival: Arrival) -> None:
+    def _reset(self, half: HalfConnection, arrival: Arrival) -> None:
         """Note a reset. The first one counts; the data it answers may come after it."""
         connection = half.connection
         if connection.reset is None:
             connection.reset = arrival.time, arrival.frame, half.direction
             connection.may_wait = True
 
-    def _finish(self, half: Half, time: int | None, frame: int) -> None:
+    def _finish(self, half: HalfConnection, time: int | None, frame: int) -> None:
         held = half.hold()
         behind = next((piece.start for piece in held.pieces if piece.kind == DATA), -1)
         if behind >= 0:
@@ -389,7 +391,7 @@ class Delivery:
         if half.peer.finished and half.connection.end_reason is None:
             self.close(half.connection, time, frame, "fin")
 
-    def _withdraw_finish(self, half: Half, at: int) -> int:
+    def _withdraw_finish(self, half: HalfConnection, at: int) -> int:
         """Undo a FIN: its sender goes on at offset `at`, counted from the FIN. Returns the offset in the stream."""
         half.finished = False
         if at > half.offset and not half.fin_guessed:
@@ -397,19 +399,19 @@ class Delivery:
         half.next = (half.next - 1) & MASK
         return at
 
-    def _drop(self, half: Half) -> None:
+    def _drop(self, half: HalfConnection) -> None:
         """Drop everything that waits."""
         if half.held is not None:
             self.held_bytes -= half.held.weight
             self.counts.ignored_bytes += half.held.size
             half.held = None
 
-    def _gap(self, half: Half, time: int | None, frame: int, size: int, cause: str) -> None:
+    def _gap(self, half: HalfConnection, time: int | None, frame: int, size: int, cause: str) -> None:
         half.gap_bytes += size
         half.next = (half.next + size) & MASK
         half.handler.gap(half.direction, time, frame, size, cause)
 
-    def _skip(self, half: Half, end: int) -> bool:
+    def _skip(self, half: HalfConnection, end: int) -> bool:
         """Give up the hole before the offset `end`. Returns True if there was one."""
         size, held = end - half.offset, half.held
         if size <= 0 or held is None:
@@ -423,7 +425,7 @@ class Delivery:
             self._gap(half, told_by.time, told_by.frame, size, "capture_loss")
         return True
 
-    def _skip_passed(self, half: Half, number: int) -> bool:
+    def _skip_passed(self, half: HalfConnection, number: int) -> bool:
         """Give up a hole that enough packets of the connection have passed. Returns True if there was one."""
         held = half.held
         if held is None:
@@ -443,7 +445,7 @@ class Delivery:
             return False
         return self._skip(half, end)
 
-    def _may_be_late(self, half: Half, since: int) -> bool:
+    def _may_be_late(self, half: HalfConnection, since: int) -> bool:
         """True if bytes missing since then may still come because the directions have different clocks.
 
         A packet behind the hole shows that they do not: a direction has one clock. The amount held is limited, so that
@@ -458,7 +460,7 @@ class Delivery:
             and not self._holds_much(half.peer)
         )
 
-    def _holds_much(self, half: Half, more: int = 0) -> bool:
+    def _holds_much(self, half: HalfConnection, more: int = 0) -> bool:
         """True if a direction holds much, or would with a packet of `more` bytes."""
         held, caps = half.held, self.caps
         return held is not None and (
@@ -466,13 +468,13 @@ class Delivery:
             or len(held.pieces) + (more > 0) > caps.buffered_segments // 4
         )
 
-    def _keep_caps(self, half: Half) -> None:
+    def _keep_caps(self, half: HalfConnection) -> None:
         while half.connection.end_reason is None and (cap := self._cap_hit(half)):
             self.counts.hit(cap)
             self._force(half.connection)
             self._drain(half.connection)
 
-    def _cap_hit(self, half: Half) -> str:
+    def _cap_hit(self, half: HalfConnection) -> str:
         """Name of the cap that the held bytes exceed; empty if none."""
         held, caps = half.held, self.caps
         if held is None or not held.pieces:
@@ -518,7 +520,7 @@ class Delivery:
         second.calm = calm and second.seen and not second.finished and first.next >= 0
 
 
-def _hole_end(half: Half) -> int:
+def _hole_end(half: HalfConnection) -> int:
     """Offset at which the stream goes on behind the hole at its current offset; -1 if there is no hole."""
     held = half.held
     if held is None or half.finished:
@@ -527,7 +529,7 @@ def _hole_end(half: Half) -> int:
     return end if end > half.offset else -1
 
 
-def _hole_end_for(half: Half) -> int:
+def _hole_end_for(half: HalfConnection) -> int:
     """End of the peer's hole for which the first piece of `half` waits: what was acknowledged then; -1 if none."""
     assert half.held is not None
     peer, ack = half.peer, half.held.pieces[0].arrival.ack
@@ -536,7 +538,7 @@ def _hole_end_for(half: Half) -> int:
     return min(_hole_end(peer), peer.offset + distance(ack, peer.next))
 
 
-def _acknowledged_part(half: Half, number: int, clock: int) -> int:
+def _acknowledged_part(half: HalfConnection, number: int, clock: int) -> int:
     """Offset up to which the hole was acknowledged by then; 0 if it was not.
 
     Bytes lost in one go are acknowledged in parts. Once the first part is given up, those that have waited half as long
@@ -552,30 +554,30 @@ def _acknowledged_part(half: Half, number: int, clock: int) -> int:
     return min(end, _hole_end(half))
 
 
-def _blocked(half: Half, ack: int) -> bool:
+def _blocked(half: HalfConnection, ack: int) -> bool:
     """True if bytes of the peer that `ack` acknowledges have not come."""
     peer = half.peer
     return ack >= 0 and peer.seen and not peer.finished and distance(ack, peer.next) > 0
 
 
-def _has_ended(half: Half) -> bool:
+def _has_ended(half: HalfConnection) -> bool:
     """True if the direction's FIN was seen, and nothing behind it."""
     held = half.held
     return half.finished or (held is not None and bool(held.pieces) and held.pieces[-1].kind == FINISH)
 
 
-def _may_begin_earlier(half: Half) -> bool:
+def _may_begin_earlier(half: HalfConnection) -> bool:
     """True while the start of the stream is still a guess."""
     return half.connection.opening and half.isn < 0 and half.offset == 0
 
 
-def _is_no_keep_alive(half: Half, seq: int) -> bool:
+def _is_no_keep_alive(half: HalfConnection, seq: int) -> bool:
     """True if the byte before those that came first is data: a keep-alive repeats one that the peer acknowledged."""
     acknowledged = half.peer.ack >= 0 and distance(half.peer.ack, seq) > 0
     return half.held is not None and bool(half.held.pieces) and not acknowledged
 
 
-def _is_ready(half: Half) -> bool:
+def _is_ready(half: HalfConnection) -> bool:
     """True if the next bytes are there and wait for nothing."""
     if half.held is None:
         return False
@@ -583,7 +585,7 @@ def _is_ready(half: Half) -> bool:
     return piece is not None and not _blocked(half, piece.arrival.ack)
 
 
-def _next_piece(half: Half) -> HeldSegment | None:
+def _next_piece(half: HalfConnection) -> HeldSegment | None:
     """The next bytes if they are there, though they may wait for the peer's."""
     held = half.held
     return (
@@ -591,6 +593,6 @@ def _next_piece(half: Half) -> HeldSegment | None:
     )
 
 
-def _head_number(half: Half) -> int:
+def _head_number(half: HalfConnection) -> int:
     assert half.held is not None
     return half.held.pieces[0].number

@@ -23,7 +23,7 @@ from __future__ import annotations
 from typing import Final
 
 from kinspect.model import ACK, FRAME_BITS, SYN, Segment
-from kinspect.tcp.connection import Connection, Half, Island
+from kinspect.tcp.connection import Connection, HalfConnection, Island
 from kinspect.tcp.flowkeys import ends, scope, tunnels
 from kinspect.tcp.sequence import MAX_WINDOW, NEAR, distance
 
@@ -39,7 +39,7 @@ CLOSE: Final = 1 << 16
 FAR: Final = (1 << 62) - 1
 
 
-def _newest_halves(island: Island, key: bytes) -> list[Half]:
+def _newest_halves(island: Island, key: bytes) -> list[HalfConnection]:
     """Senders of the key's packets in the newest connections, the newest first."""
     here = ends(key)
     return [
@@ -48,7 +48,7 @@ def _newest_halves(island: Island, key: bytes) -> list[Half]:
     ]
 
 
-def has_nearer(island: Island, half: Half, segment: Segment) -> bool:
+def has_nearer(island: Island, half: HalfConnection, segment: Segment) -> bool:
     """True if a packet may belong to another connection than its key leads to, although its numbers fit there."""
     if len(island.connections) == 1:
         return False
@@ -61,7 +61,9 @@ def has_nearer(island: Island, half: Half, segment: Segment) -> bool:
     )
 
 
-def find_half(island: Island, segment: Segment, but: Connection | None, open_only: bool) -> Half | None:
+def find_half(
+    island: Island, segment: Segment, but: Connection | None, open_only: bool
+) -> HalfConnection | None:
     """Direction of a connection other than `but` that a packet belongs to; the nearest of several."""
     key, _, seq, ack, flags, _, start, end, missing, frame, mark = segment
     packets, size, hops = scope(key), end - start + missing, mark >> 24 & 0xFF
@@ -79,7 +81,7 @@ def find_half(island: Island, segment: Segment, but: Connection | None, open_onl
     return best
 
 
-def _may_be_in(half: Half, packets: bytes, seq: int, flags: int, size: int, hops: int) -> bool:
+def _may_be_in(half: HalfConnection, packets: bytes, seq: int, flags: int, size: int, hops: int) -> bool:
     """True if the direction may also be seen in the packet's scope."""
     own = half.scope
     if own is None or own == packets:
@@ -93,7 +95,7 @@ def _may_be_in(half: Half, packets: bytes, seq: int, flags: int, size: int, hops
     return not known or hops != half.hops
 
 
-def _away(half: Half, seq: int, ack: int, flags: int) -> tuple[int | None, int | None]:
+def _away(half: HalfConnection, seq: int, ack: int, flags: int) -> tuple[int | None, int | None]:
     """Distances of a packet's sequence number and acknowledgment from those expected; None where none is expected."""
     peer = half.peer
     return (
@@ -102,7 +104,7 @@ def _away(half: Half, seq: int, ack: int, flags: int) -> tuple[int | None, int |
     )
 
 
-def distance_from(half: Half, seq: int, ack: int, flags: int, frame: int) -> int:
+def distance_from(half: HalfConnection, seq: int, ack: int, flags: int, frame: int) -> int:
     """Distance of a packet's numbers from a connection's expected ones; `FAR` if the packet is not one of its own."""
     connection, peer = half.connection, half.peer
     if connection.file is not None and frame >> FRAME_BITS != connection.file:
@@ -116,7 +118,7 @@ def distance_from(half: Half, seq: int, ack: int, flags: int, frame: int) -> int
     return sum(known) if known and max(known) < NEAR else FAR
 
 
-def is_near(half: Half, seq: int, ack: int, flags: int, frame: int) -> bool:
+def is_near(half: HalfConnection, seq: int, ack: int, flags: int, frame: int) -> bool:
     """True if a packet other than a SYN may belong to the connection that its key leads to.
 
     A loss may be longer than `NEAR`, but not in both directions. Where the peer's acknowledgments mean nothing, as in

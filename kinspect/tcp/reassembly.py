@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from kinspect.model import ACK, FIN, FRAME_BITS, NS_PER_MS, RST, SYN, Caps, Counts, Progress, Segment
 from kinspect.tcp import timestamps
-from kinspect.tcp.connection import FOREIGN, NEVER, Connection, Half, Island, StreamHandler
+from kinspect.tcp.connection import FOREIGN, NEVER, Connection, HalfConnection, Island, StreamHandler
 from kinspect.tcp.delivery import LINGER_PACKETS, NOBODY, Delivery
 from kinspect.tcp.flowkeys import ends, pair, reverse_key, scope
 from kinspect.tcp.lookup import CLOSE, SYN_DISTANCE, find_half, has_nearer, is_near
@@ -82,7 +82,7 @@ class Reassembler:
         self._counts = counts
         self._progress = progress
         self._delivery = Delivery(caps, counts)
-        self._halves: dict[bytes, Half] = {}
+        self._halves: dict[bytes, HalfConnection] = {}
         self._islands: dict[bytes, Island] = {}
         self._foreign: list[bytes] = []
         self._recent = RecentPackets(counts, caps.skew_ns, self._halves)
@@ -284,7 +284,7 @@ class Reassembler:
 
     # ------------------------------------------------------------------ packets
 
-    def _unusual(self, half: Half | None, segment: Segment, number: int) -> None:
+    def _unusual(self, half: HalfConnection | None, segment: Segment, number: int) -> None:
         """Take a packet that is not simply the next one of its direction; `number`: its index in the run."""
         if half is not None and half.connection.opening and self._follows_on(half, segment):
             self._recent.link(half, number)
@@ -319,7 +319,7 @@ class Reassembler:
         else:
             self._drop_island(island)
 
-    def _follows_on(self, half: Half, segment: Segment) -> bool:
+    def _follows_on(self, half: HalfConnection, segment: Segment) -> bool:
         """Let a packet wait with the others of a connection that is opening, if there is nothing to find out about it:
         it is simply the next one of its direction, nothing is due, and no other connection is on its ends."""
         connection, island, peer = half.connection, half.island, half.peer
@@ -349,7 +349,7 @@ class Reassembler:
             timestamps.measure(half, segment)
         return True
 
-    def _follow_step(self, half: Half, segment: Segment) -> None:
+    def _follow_step(self, half: HalfConnection, segment: Segment) -> None:
         """Go on with the island if only the capture's clock says that it was silent for the idle timeout."""
         by = timestamps.step(half, segment, self._caps.idle_timeout_ns)
         island = half.island
@@ -377,7 +377,7 @@ class Reassembler:
         island = self._islands[of_pair] = Island(of_pair)
         return island
 
-    def _place(self, island: Island, half: Half | None, segment: Segment) -> Half | None:
+    def _place(self, island: Island, half: HalfConnection | None, segment: Segment) -> HalfConnection | None:
         """Find or open the connection of a packet, and hand the packet to it. `half`: the direction its key leads to.
         Returns its direction, None if it is a copy or was not taken."""
         taker = self._find(island, half, segment)
@@ -395,7 +395,7 @@ class Reassembler:
             taker = self._take(taker, segment)
         return taker
 
-    def _find(self, island: Island, half: Half | None, segment: Segment) -> Half | None:
+    def _find(self, island: Island, half: HalfConnection | None, segment: Segment) -> HalfConnection | None:
         """Direction that a packet belongs to, if any; the one its key leads to is tried first."""
         _, _, seq, ack, flags, _, _, _, _, frame, _ = segment
         if half is None:
@@ -405,13 +405,15 @@ class Reassembler:
         nearer = self._join(island, segment, None) if has_nearer(island, half, segment) else None
         return nearer or half
 
-    def _is_copy(self, half: Half, segment: Segment) -> bool:
+    def _is_copy(self, half: HalfConnection, segment: Segment) -> bool:
         _, _, seq, ack, flags, _, start, end, missing, _, _ = segment
         tells = flags & ACK and distance(ack, half.ack) > 0
         reached = half.has_reached(seq + end - start + missing + (flags & FIN))
         return reached and not tells and self._recent.is_copy(half, segment)
 
-    def _take_new(self, island: Island, known: Half | None, segment: Segment) -> Half | None:
+    def _take_new(
+        self, island: Island, known: HalfConnection | None, segment: Segment
+    ) -> HalfConnection | None:
         """Take a packet that belongs to no connection yet, or opens another one on the ends of `known`."""
         half = None
         if known is not None:
@@ -423,7 +425,7 @@ class Reassembler:
             return None
         return self._take(half or self._open_at(island, segment), segment)
 
-    def _take(self, half: Half, segment: Segment) -> Half | None:
+    def _take(self, half: HalfConnection, segment: Segment) -> HalfConnection | None:
         connection, island = half.connection, half.island
         if half.scope is None:
             half.scope = scope(segment[0])
@@ -450,7 +452,7 @@ class Reassembler:
                 self._end_lingering(connection, island.clock)
         return half
 
-    def _take_late(self, island: Island, half: Half, segment: Segment) -> Half | None:
+    def _take_late(self, island: Island, half: HalfConnection, segment: Segment) -> HalfConnection | None:
         """Take a packet that comes after the end of its connection."""
         _, _, seq, ack, flags, _, start, end, _, _, _ = segment
         connection = half.connection
@@ -507,7 +509,7 @@ class Reassembler:
 
     def _join(
         self, island: Island, segment: Segment, but: Connection | None, open_only: bool = False
-    ) -> Half | None:
+    ) -> HalfConnection | None:
         """Direction of a connection other than `but` that a packet belongs to although its key does not lead there."""
         key = segment[0]
         half = find_half(island, segment, but, open_only)
@@ -520,7 +522,7 @@ class Reassembler:
                 connection.aliases = (*connection.aliases, key)[-ALIASES:]
         return half
 
-    def _conflicts(self, half: Half, segment: Segment, elsewhere: bool = False) -> int:
+    def _conflicts(self, half: HalfConnection, segment: Segment, elsewhere: bool = False) -> int:
         """Number of a packet's bytes that were handed on with another value; keep-alives, which repeat a byte of no
         value, are left out."""
         _, _, seq, _, flags, _, start, end, _, _, _ = segment
@@ -531,7 +533,7 @@ class Reassembler:
             return self._recent.conflicts(half, segment, size, elsewhere)
         return 0
 
-    def _is_new(self, half: Half, segment: Segment) -> bool:
+    def _is_new(self, half: HalfConnection, segment: Segment) -> bool:
         """True if a packet on known addresses and ports opens another connection."""
         _, _, seq, ack, flags, _, start, end, _, _, _ = segment
         if not _is_syn(flags):
@@ -558,7 +560,7 @@ class Reassembler:
             return not 0 < distance(ack, peer.isn) <= SYN_DISTANCE
         return not late
 
-    def _is_replayed(self, half: Half, seq: int, size: int) -> bool:
+    def _is_replayed(self, half: HalfConnection, seq: int, size: int) -> bool:
         """True if the bytes are the start of a stream without a SYN again: the capture holds the connection twice.
 
         No sender retransmits so late what was acknowledged long ago.
@@ -575,7 +577,7 @@ class Reassembler:
 
     # ------------------------------------------------------------------ begin and end
 
-    def _open_at(self, island: Island, segment: Segment) -> Half:
+    def _open_at(self, island: Island, segment: Segment) -> HalfConnection:
         """Open a connection at its first packet. Returns the packet's direction."""
         key, time, _, ack, flags, _, _, _, _, frame, _ = segment
         self._make_room(time, frame)

@@ -16,7 +16,7 @@ from struct import Struct
 from typing import Final
 
 from kinspect.model import COPY_NS, FRAME_BITS, SYN, Counts, Segment
-from kinspect.tcp.connection import FOREIGN, NO_TRACE, Half
+from kinspect.tcp.connection import FOREIGN, NO_TRACE, HalfConnection
 from kinspect.tcp.held import differing
 from kinspect.tcp.sequence import distance
 
@@ -60,14 +60,18 @@ class RecentPackets:
     """The last packets of the run, by number."""
 
     def __init__(
-        self, counts: Counts, skew_ns: int, halves: dict[bytes, Half], trace_bytes: int = TRACE_BYTES
+        self,
+        counts: Counts,
+        skew_ns: int,
+        halves: dict[bytes, HalfConnection],
+        trace_bytes: int = TRACE_BYTES,
     ) -> None:
         self._counts = counts
         self._most_trace_bytes = trace_bytes
         self._skew_ns = skew_ns
         self._halves = halves
         # Directions with a trace, the one added to last at the end.
-        self._traces: dict[Half, None] = {}
+        self._traces: dict[HalfConnection, None] = {}
         self._trace_bytes = 0
         self._kept: deque[_Rows] = deque()
         self._number = 0
@@ -88,7 +92,7 @@ class RecentPackets:
             self._trace_all(dropped.rows)
         return added.first, added.links
 
-    def link(self, half: Half, number: int) -> None:
+    def link(self, half: HalfConnection, number: int) -> None:
         """Assign the packet with that number, one of those added last, to the direction."""
         newest = self._kept[-1]
         newest.links[number - newest.first] = half.row
@@ -97,7 +101,7 @@ class RecentPackets:
         if half.linked == LOOKED_AT:
             self.thin(half)
 
-    def thin(self, half: Half) -> None:
+    def thin(self, half: HalfConnection) -> None:
         """Let go of those of the direction's packets that have `LOOKED_AT` newer ones. To be called once as many were
         linked since the last call."""
         number, half.thinned, half.linked = half.thinned, half.row, 0
@@ -120,7 +124,7 @@ class RecentPackets:
     def _trace_all(self, rows: list[Segment | None]) -> None:
         """Add the packets among rows that go to the traces of their directions."""
         halves = self._halves
-        grown: dict[Half, int] = {}
+        grown: dict[HalfConnection, int] = {}
         for row in rows:
             half = halves.get(row[0]) if row is not None else None
             if row is not None and half is not None and half is not FOREIGN:
@@ -128,7 +132,7 @@ class RecentPackets:
         for half, size in grown.items():
             self._note(half, size)
 
-    def _note(self, half: Half, grown: int) -> None:
+    def _note(self, half: HalfConnection, grown: int) -> None:
         """Note that a direction's trace is the newest, and has grown by so many bytes."""
         if not grown:
             return
@@ -144,7 +148,7 @@ class RecentPackets:
             while self._trace_bytes > self._most_trace_bytes:
                 self._shorten(next(iter(self._traces)), since)
 
-    def _shorten(self, half: Half, since: int) -> None:
+    def _shorten(self, half: HalfConnection, since: int) -> None:
         """Drop what is older than `since` from the direction's trace, which then is the newest; all if nothing is."""
         trace = half.trace
         old = bisect_left(range(len(trace) // _SIZE), since, key=lambda place: _time_at(trace, place * _SIZE))
@@ -157,13 +161,13 @@ class RecentPackets:
         self._trace_bytes -= old * _SIZE
         self._traces[half] = self._traces.pop(half)
 
-    def forget(self, half: Half) -> None:
+    def forget(self, half: HalfConnection) -> None:
         """Drop the direction's trace."""
         self._traces.pop(half, None)
         self._trace_bytes -= len(half.trace)
         half.trace = NO_TRACE
 
-    def rows(self, half: Half) -> list[Segment]:
+    def rows(self, half: HalfConnection) -> list[Segment]:
         """The direction's last packets, the oldest first, each with only its own payload. Includes those too old to be
         compared now: that depends on the time of the next packet, which may be any."""
         return [
@@ -173,7 +177,7 @@ class RecentPackets:
             )
         ][::-1]
 
-    def restore(self, half: Half, rows: list[Segment]) -> None:
+    def restore(self, half: HalfConnection, rows: list[Segment]) -> None:
         """Go on with the result of `rows`."""
         number, _ = self.add(rows)
         for index in range(len(rows)):
@@ -181,7 +185,7 @@ class RecentPackets:
         if half.trace:
             self._note(half, len(half.trace))
 
-    def is_copy(self, half: Half, segment: Segment) -> bool:
+    def is_copy(self, half: HalfConnection, segment: Segment) -> bool:
         """True if a packet equals an earlier one: a copy made by the capture.
 
         A sender numbers its packets (RFC 6864), those it sends again too: a packet with the same IP identification is a
@@ -208,7 +212,7 @@ class RecentPackets:
         return self._is_traced(half, time, seq, ack, sending >> 16, reach)
 
     def _is_traced(
-        self, half: Half, time: int | None, seq: int, ack: int, identification: int, reach: int
+        self, half: HalfConnection, time: int | None, seq: int, ack: int, identification: int, reach: int
     ) -> bool:
         """True if the direction's trace has a packet with these numbers from within `reach`."""
         if not identification or time is None:
@@ -225,7 +229,7 @@ class RecentPackets:
         away = (time >> _TIME_SHIFT & _TIME_MASK) - _time_at(trace, at)
         return abs(away) <= (reach >> _TIME_SHIFT) + 1  # both times are rounded
 
-    def conflicts(self, half: Half, segment: Segment, size: int, elsewhere: bool) -> int:
+    def conflicts(self, half: HalfConnection, segment: Segment, size: int, elsewhere: bool) -> int:
         """Number of the first `size` bytes of a packet that differ from those that came first; `elsewhere`: compared
         only with packets of other files."""
         time, seq, data, start, frame = segment[1], segment[2], segment[5], segment[6], segment[9]
@@ -243,7 +247,7 @@ class RecentPackets:
             self._counts.uncompared_bytes += compared.count(0)
         return differing(known, data[start : start + size])
 
-    def _last(self, half: Half, time: int | None, count: int) -> Iterator[Segment]:
+    def _last(self, half: HalfConnection, time: int | None, count: int) -> Iterator[Segment]:
         """The direction's last packets that are kept, at most so many and no older than `LOOK_BACK_NS` at that time,
         the newest first."""
         for row in self._kept_of(half, count):
@@ -251,7 +255,7 @@ class RecentPackets:
                 return
             yield row
 
-    def _kept_of(self, half: Half, count: int) -> Iterator[Segment | None]:
+    def _kept_of(self, half: HalfConnection, count: int) -> Iterator[Segment | None]:
         """The direction's last packets, at most so many, the newest first; None in place of those no longer kept."""
         number = half.row
         at = len(self._kept) - 1
@@ -273,7 +277,7 @@ def _time_at(trace: bytearray, at: int) -> int:
     return int.from_bytes(trace[at + _SIZE - _TIME_BITS // 8 : at + _SIZE])
 
 
-def _trace(half: Half, row: Segment) -> int:
+def _trace(half: HalfConnection, row: Segment) -> int:
     """Add a packet to the direction's trace, if it has a number and a time. Returns the bytes added."""
     time, identification = row[1], row[10] >> 48
     if time is None or not identification:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from kinspect.model import NS_PER_MS, RST, SYN, Segment
-from kinspect.tcp.connection import UNKNOWN_TICK, UNUSABLE_TICK, Half, SenderClock
+from kinspect.tcp.connection import UNKNOWN_TICK, UNUSABLE_TICK, HalfConnection, SenderClock
 from kinspect.tcp.lookup import CLOSE, is_near
 from kinspect.tcp.sequence import distance
 
@@ -48,14 +48,14 @@ def timestamp(segment: Segment) -> int:
     return ABSENT
 
 
-def note(half: Half, segment: Segment) -> None:
+def note(half: HalfConnection, segment: Segment) -> None:
     """Note the timestamp of a direction's first packet."""
     time, stamp = segment[1], timestamp(segment)
     if time is not None and stamp != ABSENT:
         half.sender = SenderClock(stamp, time)
 
 
-def measure(half: Half, segment: Segment) -> None:
+def measure(half: HalfConnection, segment: Segment) -> None:
     """Note the tick that a later packet shows, if it comes late enough and the tick is not known."""
     sender, time = half.sender, segment[1]
     if sender is None or sender.tick != UNKNOWN_TICK or time is None:
@@ -79,7 +79,7 @@ def _tick(passed: int, ticks: int, tolerance: int) -> int:
     return UNUSABLE_TICK
 
 
-def step(half: Half, segment: Segment, idle_timeout_ns: int) -> int:
+def step(half: HalfConnection, segment: Segment, idle_timeout_ns: int) -> int:
     """Nanoseconds by which the capture's clock was set forward before this packet, 0 if it was not: the connection
     seems silent for the idle timeout, but its next packet follows, by whose timestamp it was not."""
     _, time, seq, ack, flags, _, _, _, _, frame, _ = segment

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from playbook import END, MS, Play, a, b, closed, data, fin, gap, handshake
 
 from kinspect.model import Counts, Segment
-from kinspect.tcp.connection import Half
+from kinspect.tcp.connection import HalfConnection
 from kinspect.tcp.recentpackets import KEPT_ROWS, LOOKED_AT, RecentPackets
 
 GET, ANSWER = b"get it", b"answer"
@@ -131,7 +131,7 @@ def test_a_packet_sent_again_has_a_number_of_its_own():
 
 @pytest.mark.parametrize(("apart", "hits"), [(MS, True), (200 * MS, False)])
 def test_traces_of_all_connections_are_bounded(apart, hits):
-    most, halves = 100 * 16, [Half(0) for _ in range(9)]
+    most, halves = 100 * 16, [HalfConnection(0) for _ in range(9)]
     counts = Counts()
     recent = RecentPackets(counts, 100 * MS, {}, most)
     for turn, half in enumerate(halves):
@@ -151,7 +151,7 @@ def test_traces_of_all_connections_are_bounded(apart, hits):
 
 def test_traces_of_busy_connections_keep_what_a_copy_may_be_of():
     """Each is shortened to the packets of the clocks' difference before one is dropped."""
-    halves, counts = [Half(0) for _ in range(4)], Counts()
+    halves, counts = [HalfConnection(0) for _ in range(4)], Counts()
     recent = RecentPackets(counts, 100 * MS, {}, 4 * 300 * 16)
     for number in range(2_000):
         for half in halves:
@@ -188,7 +188,7 @@ def test_rows_are_let_go_only_behind_those_looked_at(count):
 
 
 def test_rows_that_nothing_is_compared_with_are_let_go():
-    recent, half = RecentPackets(Counts(), 0, {}), Half(0)
+    recent, half = RecentPackets(Counts(), 0, {}), HalfConnection(0)
     rows = [Segment(b"", None, number, 0, 0, b"", 0, 0, 0, number) for number in range(5 * LOOKED_AT)]
     number, _ = recent.add(rows)
     for index in range(len(rows)):
