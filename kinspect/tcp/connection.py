@@ -63,7 +63,7 @@ class StreamHandler(Protocol):
         """End of the connection, by `fin`, `reset`, `idle`, `cap`, `reuse` or `capture_end`."""
 
 
-class Nobody:
+class NullHandler:
     """Handler that ignores everything after the end of a connection."""
 
     def data(self, *_: object) -> None: ...

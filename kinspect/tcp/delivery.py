@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Final
 
 from kinspect.model import ACK, BEHIND_HOLES, FIN, RST, SYN, Caps, Counts, Segment
-from kinspect.tcp.connection import NEVER, Connection, HalfConnection, Nobody
+from kinspect.tcp.connection import NEVER, Connection, HalfConnection, NullHandler
 from kinspect.tcp.held import CUT, DATA, FINISH, PIECE_BYTES, RESET, Acknowledged, Arrival, HeldSegment
 from kinspect.tcp.sequence import MASK, MAX_WINDOW, distance
 
@@ -27,7 +27,7 @@ LINGER_PACKETS: Final = 8
 SWAPPED_PACKETS: Final = 4
 # Packets that a hole that is too old by the clock still waits for.
 LATE_PACKETS: Final = 8
-NOBODY: Final = Nobody()
+NOBODY: Final = NullHandler()
 
 # Greatest distance of a direction's first packet from the peer's acknowledgment that still shows a loss, rather
 # than a peer whose acknowledgments mean nothing.

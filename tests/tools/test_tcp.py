@@ -25,7 +25,7 @@ from kinspect.kafka.exchange.lines import ConnectionLine
 from kinspect.model import FRAME_MASK, Block, Caps, Counts, Progress
 from kinspect.pipeline import Inspector
 from kinspect.tcp import Connection, Reassembler
-from kinspect.tcp.connection import Nobody
+from kinspect.tcp.connection import NullHandler
 
 pytestmark = pytest.mark.tools
 
@@ -86,9 +86,9 @@ def _span(frames: list[Frame]) -> Span:
 def _connections(reading: Reading) -> list[Connection]:
     connections: list[Connection] = []
 
-    def handler(connection: Connection) -> Nobody:
+    def handler(connection: Connection) -> NullHandler:
         connections.append(connection)
-        return Nobody()
+        return NullHandler()
 
     counts = Counts()
     reassembler = Reassembler(handler, Caps(), counts, Progress())
