@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 from kinspect.state import fields, fill
 from kinspect.tcp.flowkeys import address_size
-from kinspect.tcp.held import FINISH, Held
+from kinspect.tcp.held import FINISH, HeldSegments
 from kinspect.tcp.sequence import distance
 from kinspect.tcp.strays import Stray
 
@@ -132,7 +132,7 @@ class HalfConnection:
         self.row = self.thinned = -1
         self.linked = 0
         self.trace = NO_TRACE
-        self.held: Held | None = None
+        self.held: HeldSegments | None = None
 
     def state(self) -> list[Any]:
         """State for `fill`, without its last packets, which belong to the table."""
@@ -142,7 +142,7 @@ class HalfConnection:
         """Go on with the direction of `state`."""
         own, held, sender = state
         fill(self, self.STATE, own)
-        self.held = held and Held.from_state(held)
+        self.held = held and HeldSegments.from_state(held)
         self.sender = sender and SenderClock(*sender)
 
     def set_forward(self, by: int) -> None:
@@ -153,10 +153,10 @@ class HalfConnection:
         if self.held is not None:
             self.held.set_forward(by)
 
-    def hold(self) -> Held:
+    def hold(self) -> HeldSegments:
         """The held packets, created if there are none yet."""
         if self.held is None:
-            self.held = Held()
+            self.held = HeldSegments()
         return self.held
 
     @property

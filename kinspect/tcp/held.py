@@ -52,7 +52,7 @@ class Acknowledged(NamedTuple):
     clock: int
 
 
-class Held:
+class HeldSegments:
     """The waiting pieces of one direction, in stream order and without overlap.
 
     `acks` are the peer's acknowledgments of bytes not yet handed on, rising. `conflicting` counts bytes that came again
@@ -73,7 +73,7 @@ class Held:
         return fields(self, self.STATE)
 
     @classmethod
-    def from_state(cls, state: Sequence[Any]) -> Held:
+    def from_state(cls, state: Sequence[Any]) -> HeldSegments:
         held = cls()
         fill(held, cls.STATE, state)
         held.acks = [Acknowledged(*ack) for ack in held.acks]

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinspect.tcp.held import DATA, FINISH, Arrival, Held
+from kinspect.tcp.held import DATA, FINISH, Arrival, HeldSegments
 
 
 def arrival(number):
@@ -10,7 +10,7 @@ def arrival(number):
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 30)), max_size=30))
 def test_the_first_seen_bytes_win_and_repeats_are_counted(runs):
-    held, model, repeated = Held(), {}, 0
+    held, model, repeated = HeldSegments(), {}, 0
     for number, (start, size) in enumerate(runs):
         payload = bytes([number]) * size
         repeated += held.add(start, start + size, DATA, payload, arrival(number))
@@ -31,7 +31,7 @@ def test_the_first_seen_bytes_win_and_repeats_are_counted(runs):
 
 
 def test_a_fin_stands_before_the_byte_at_its_offset_and_once():
-    held = Held()
+    held = HeldSegments()
     held.add(0, 4, DATA, b"abcd", arrival(1))
     held.add_mark(4, FINISH, arrival(2))
     held.add_mark(4, FINISH, arrival(3))
