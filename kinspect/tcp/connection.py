@@ -9,7 +9,7 @@ from kinspect.state import fields, fill
 from kinspect.tcp.flowkeys import address_size
 from kinspect.tcp.held import FINISH, HeldSegments
 from kinspect.tcp.sequence import distance
-from kinspect.tcp.strays import Stray
+from kinspect.tcp.strays import StrayPacket
 
 NEVER: Final = (1 << 62) - 1  # as large as an int may be that the compiled form keeps in a register
 
@@ -27,7 +27,7 @@ class SenderClock(NamedTuple):
     tick: int = UNKNOWN_TICK
 
 
-NO_STRAYS: Final[list[Stray]] = []
+NO_STRAYS: Final[list[StrayPacket]] = []
 """Shared empty list of islands without strays; never appended to."""
 
 

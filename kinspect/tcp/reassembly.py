@@ -21,7 +21,7 @@ from kinspect.tcp.lookup import CLOSE, SYN_DISTANCE, find_half, has_nearer, is_n
 from kinspect.tcp.recentpackets import LOOKED_AT, RecentPackets
 from kinspect.tcp.runclock import LOOK_EACH, RunClock
 from kinspect.tcp.sequence import MASK, NEAR, distance
-from kinspect.tcp.strays import Stray, Strays, waiting_since
+from kinspect.tcp.strays import StrayPacket, Strays, waiting_since
 from kinspect.tcp.timestamps import MEASURE_EACH
 
 # An ended connection is remembered for late packets. Limits: time by its island's clock (TIME_WAIT, RFC 9293 §3.6.1,
@@ -274,7 +274,7 @@ class Reassembler:
             first.handler = second.handler = handler(connection, number)
         island.strays = []
         for segment, data, since in strays:
-            self._strays.keep(island.strays, Stray(Segment(*segment), data, since))
+            self._strays.keep(island.strays, StrayPacket(Segment(*segment), data, since))
         self._set_deadline(island)
 
     def _keys(self, connection: Connection) -> list[bytes]:

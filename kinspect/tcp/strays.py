@@ -20,7 +20,7 @@ HELD_BYTES: Final = 4 * 1024 * 1024
 HELD_PACKETS: Final = 4096
 
 
-class Stray:
+class StrayPacket:
     """A packet that has waited for another since `clock`. After too long `data` is dropped: only its numbers remain."""
 
     __slots__ = ("clock", "data", "segment")
@@ -40,18 +40,18 @@ class Strays:
 
     def __init__(self, counts: Counts) -> None:
         self._counts = counts
-        self._waiting: deque[Stray] = deque()
+        self._waiting: deque[StrayPacket] = deque()
         self._bytes = 0
 
-    def add(self, strays: list[Stray], segment: Segment, clock: int) -> None:
+    def add(self, strays: list[StrayPacket], segment: Segment, clock: int) -> None:
         """Keep a packet, dropping the oldest one if there are too many."""
         key, time, seq, ack, flags, data, start, end, missing, frame, mark = segment
         bare = Segment(key, time, seq, ack, flags, b"", 0, end - start, missing, frame, mark)
-        self.keep(strays, Stray(bare, data[start:end], clock))
+        self.keep(strays, StrayPacket(bare, data[start:end], clock))
         if len(strays) > KEPT:
             self.discard(strays.pop(0))
 
-    def keep(self, strays: list[Stray], stray: Stray) -> None:
+    def keep(self, strays: list[StrayPacket], stray: StrayPacket) -> None:
         """Add a stray to its island's list and to the bounds on memory."""
         strays.append(stray)
         if stray.data is None:
@@ -64,7 +64,7 @@ class Strays:
                 self._counts.hit("stray_packets")
                 self.discard(oldest)
 
-    def agreeing(self, strays: list[Stray], segment: Segment) -> Stray | None:
+    def agreeing(self, strays: list[StrayPacket], segment: Segment) -> StrayPacket | None:
         """Remove and return the newest packet that belongs to one connection with this one."""
         if segment[4] & RST:
             return None
@@ -73,7 +73,7 @@ class Strays:
                 return strays.pop(at)
         return None
 
-    def take(self, stray: Stray) -> Segment | None:
+    def take(self, stray: StrayPacket) -> Segment | None:
         """The packet as it came, to be handed on; None if its bytes were dropped."""
         data = stray.data
         if data is None:
@@ -81,13 +81,13 @@ class Strays:
         self.release(stray)
         return stray.segment._replace(data=data, start=0, end=len(data))
 
-    def discard(self, stray: Stray) -> None:
+    def discard(self, stray: StrayPacket) -> None:
         """Drop its bytes and count them as ignored."""
         if stray.data is not None:
             self._counts.ignored_bytes += len(stray.data)
             self.release(stray)
 
-    def release(self, stray: Stray) -> None:
+    def release(self, stray: StrayPacket) -> None:
         """Stop holding its bytes."""
         self._bytes -= len(stray.data or b"")
         stray.data = None
@@ -95,7 +95,7 @@ class Strays:
             self._waiting.popleft()
 
 
-def waiting_since(strays: list[Stray]) -> int | None:
+def waiting_since(strays: list[StrayPacket]) -> int | None:
     """Time, by its island's clock, since which the oldest stray with its bytes has waited; None if there is none."""
     return next((stray.clock for stray in strays if stray.data is not None), None)
 
