@@ -84,14 +84,14 @@ class FragmentParts:
         return repeated
 
 
-class Whole(NamedTuple):
+class ReassembledPacket(NamedTuple):
     """A reassembled packet, and the time of the fragment that completed it."""
 
     time: int | None
     data: bytes
 
 
-Waiting: TypeAlias = dict[bytes, FragmentParts] | dict[bytes, Whole]
+Waiting: TypeAlias = dict[bytes, FragmentParts] | dict[bytes, ReassembledPacket]
 
 
 class Fragments:
@@ -101,7 +101,7 @@ class Fragments:
         self._caps = caps
         self._counts = counts
         self._waiting: dict[bytes, FragmentParts] = {}
-        self._whole: dict[bytes, Whole] = {}
+        self._whole: dict[bytes, ReassembledPacket] = {}
         self._held = 0
 
     def take(self, cursor: Cursor, key: bytes, offset: int, more: bool, protocol: int) -> int:
@@ -185,7 +185,7 @@ class Fragments:
         data = bytes(parts.data[: parts.cut])
         if key in self._whole:
             self._forget(key)
-        self._whole[key] = Whole(parts.time, data)
+        self._whole[key] = ReassembledPacket(parts.time, data)
         self._held += len(data)
         cursor.depth += 1
         if cursor.depth > MAX_DEPTH:
