@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from kinspect.capture.fileformats import recognise
 from kinspect.capture.pcap import VARIANTS
 from kinspect.capture.reader import BLOCK_SIZE, PACKET_LIMIT, Findings
-from kinspect.capture.source import Begin, Source
+from kinspect.capture.source import Source, SourceHead
 from kinspect.errors import CaptureError, UnreadableError
 
 # Number of plausible records in a row that make a guess.
@@ -65,7 +65,7 @@ def records_of(source: Source) -> RecordShape | None:
     Raises UnreadableError.
     """
     findings = Findings()
-    begin = Begin(source.read)
+    begin = SourceHead(source.read)
     begin.first(_PCAP_HEADER)
     format_of = recognise(begin)
     if format_of is None or format_of.name not in _KINDS:

@@ -12,7 +12,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from kinspect.capture.reader import Findings, damaged, new_block, packet_name, read_on
-from kinspect.capture.source import Begin, Source
+from kinspect.capture.source import Source, SourceHead
 from kinspect.link.erf import COUNTS_LOSS, HEADER, MORE, PAD, RECORD_LINK_TYPES, headers_end
 from kinspect.model import FRAME_BITS, Block
 
@@ -33,7 +33,7 @@ _PUBLIC_TYPES: Final = range(1, 32)
 _APART_SECONDS: Final = 366 * 86_400
 
 
-def is_erf(begin: Begin) -> bool:
+def is_erf(begin: SourceHead) -> bool:
     """True if a file begins with ERF records: the first one complete, the next two plausible as far as they are there,
     and at least one that is not padding."""
     start, before, holds_something = 0, 0, False
@@ -59,7 +59,7 @@ def is_erf(begin: Begin) -> bool:
     return holds_something
 
 
-def prefix(begin: Begin, described: Sequence[bytes]) -> bytes:
+def prefix(begin: SourceHead, described: Sequence[bytes]) -> bytes:
     """No bytes: a record is complete in itself; a `reader.Prefix`."""
     return b""
 

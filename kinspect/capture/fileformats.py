@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from kinspect.capture import compressed, erffile, pcap, pcapng, snoop, unsupported
 from kinspect.capture.reader import Findings, FormatReader, Prefix
-from kinspect.capture.source import Begin, Source
+from kinspect.capture.source import Source, SourceHead
 from kinspect.errors import CaptureError
 from kinspect.model import Block
 
@@ -19,15 +19,15 @@ class CaptureFormat(NamedTuple):
     """A row of the table. `matches`: true if a file with this beginning is of the format."""
 
     name: str
-    matches: Callable[[Begin], bool]
+    matches: Callable[[SourceHead], bool]
     read: FormatReader
     prefix: Prefix
 
 
-def magic(*numbers: bytes) -> Callable[[Begin], bool]:
+def magic(*numbers: bytes) -> Callable[[SourceHead], bool]:
     """Test for files that begin with one of these numbers."""
 
-    def matches(begin: Begin) -> bool:
+    def matches(begin: SourceHead) -> bool:
         return any(begin.first(len(number)) == number for number in numbers)
 
     return matches
@@ -43,7 +43,7 @@ FORMATS: Final = (
 _MAGIC_SIZE: Final = 4
 
 
-def recognise(begin: Begin) -> CaptureFormat | None:
+def recognise(begin: SourceHead) -> CaptureFormat | None:
     """Format of an uncompressed file; None if no row of the table matches.
 
     Raises what its source raises.
@@ -60,12 +60,12 @@ def open_capture(source: Source, first_frame: int, block_size: int, findings: Fi
     `first_frame` is the frame reference of its first packet; `findings` receives everything but packets. Raises
     CaptureError at once if the source cannot be opened or is not a capture; iterating raises what readers raise.
     """
-    begin = Begin(source.read)
+    begin = SourceHead(source.read)
     if not begin.first(_MAGIC_SIZE):
         raise CaptureError(f"{source.name}: is empty")
     if compressed.is_compressed(begin.data):
         source = compressed.Decompressed(begin.data, source)
-        begin = Begin(source.read)
+        begin = SourceHead(source.read)
         if not begin.first(_MAGIC_SIZE):
             raise CaptureError(f"{source.name}: holds nothing once decompressed")
     found = recognise(begin)

@@ -15,7 +15,7 @@ from kinspect.capture.reader import (
     read_file_header,
     read_on,
 )
-from kinspect.capture.source import Begin, Source
+from kinspect.capture.source import Source, SourceHead
 from kinspect.capture.unsupported import unsupported
 from kinspect.model import NS_PER_SECOND, Block
 
@@ -60,7 +60,7 @@ _AIX: Final = (2, 2)
 _IF_TYPES: Final = (6, 9, 15, 24)
 
 
-def prefix(begin: Begin, described: Sequence[bytes]) -> bytes:
+def prefix(begin: SourceHead, described: Sequence[bytes]) -> bytes:
     """The file header; a `reader.Prefix`."""
     return begin.first(_FILE_HEADER)
 

@@ -14,7 +14,7 @@ from kinspect.capture.reader import (
     packet_name,
     truncated,
 )
-from kinspect.capture.source import Begin, Source, read_at_least
+from kinspect.capture.source import Source, SourceHead, read_at_least
 from kinspect.model import FRAME_BITS, Block
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class _DamageError(Exception):
     """An unusable block, behind which nothing can be trusted; becomes a CaptureError with its place."""
 
 
-def prefix(begin: Begin, described: Sequence[bytes]) -> bytes:
+def prefix(begin: SourceHead, described: Sequence[bytes]) -> bytes:
     """Section and interface blocks before the packet; a `reader.Prefix`."""
     return b"".join(described)
 

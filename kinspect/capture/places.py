@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from kinspect.capture.fileformats import recognise
 from kinspect.capture.reader import BLOCK_SIZE, Findings
-from kinspect.capture.source import Begin, FileSource, can_reopen
+from kinspect.capture.source import FileSource, SourceHead, can_reopen
 from kinspect.errors import CaptureError
 from kinspect.model import FRAME_BITS, Block
 
@@ -19,7 +19,7 @@ def has_places(path: str) -> bool:
         return False
     source = FileSource(path)
     try:
-        return recognise(Begin(source.read)) is not None
+        return recognise(SourceHead(source.read)) is not None
     except CaptureError:
         return False
     finally:
@@ -55,7 +55,7 @@ class FrameOffsets:
         offset = self._offsets[file][at]
         source = FileSource(self._paths[file])
         try:
-            begin = Begin(source.read)
+            begin = SourceHead(source.read)
             found = recognise(begin)
             if found is None:
                 raise CaptureError(f"{source.name}: is not the capture any more that was read")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from kinspect.capture.source import Begin, Source, read_at_least
+from kinspect.capture.source import Source, SourceHead, read_at_least
 from kinspect.errors import CaptureError, TruncatedCaptureError
 from kinspect.model import FRAME_MASK, Block
 
@@ -36,7 +36,7 @@ FormatReader = Callable[[bytes, Source, int, int, Findings], Iterator[Block]]
 bytes a block should have, and where findings go. Yields blocks of at least one packet, as soon as their bytes are
 there. Raises TruncatedCaptureError and CaptureError after everything before the damage was yielded."""
 
-Prefix = Callable[[Begin, Sequence[bytes]], bytes]
+Prefix = Callable[[SourceHead, Sequence[bytes]], bytes]
 """Returns the bytes that a format's reader needs before those of a file from some packet on, to read on from there.
 Made of the file's beginning and of those blocks of `Findings.descriptions` that stand before that packet."""
 

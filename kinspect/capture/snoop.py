@@ -19,7 +19,7 @@ from kinspect.capture.reader import (
     read_file_header,
     read_on,
 )
-from kinspect.capture.source import Begin, Source
+from kinspect.capture.source import Source, SourceHead
 from kinspect.capture.unsupported import unsupported
 from kinspect.model import FRAME_BITS, NS_PER_SECOND, Block
 
@@ -51,7 +51,7 @@ _RECORD: Final = Struct(">IIIIII")
 _RECORD_HEADER: Final = _RECORD.size
 
 
-def prefix(begin: Begin, described: Sequence[bytes]) -> bytes:
+def prefix(begin: SourceHead, described: Sequence[bytes]) -> bytes:
     """The file header; a `reader.Prefix`."""
     return begin.first(_FILE_HEADER)
 

@@ -149,7 +149,7 @@ def input_size(path: str) -> int | None:
         return 0
 
 
-class Begin:
+class SourceHead:
     """The beginning of a source, read only as far as needed. `read`: the source's."""
 
     def __init__(self, read: Callable[[int], bytes]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from kinspect.capture.source import STDIN_NAME, Begin
+from kinspect.capture.source import STDIN_NAME, SourceHead
 from kinspect.errors import CaptureError
 
 _CONVERT: Final = "convert it: editcap -F pcapng {file} {file}.pcapng"
@@ -64,7 +64,7 @@ def unsupported(name: str, what: str, remedy: str = _CONVERT) -> CaptureError:
     return CaptureError(f"{name}: is {what}, which kinspect does not read; {remedy.format(file=file)}")
 
 
-def known(name: str, begin: Begin) -> CaptureError | None:
+def known(name: str, begin: SourceHead) -> CaptureError | None:
     """Error for an input of a format known not to be supported; None for an unknown one.
 
     Raises what its source raises.

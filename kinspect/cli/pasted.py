@@ -12,7 +12,7 @@ from string import hexdigits
 from kinspect import link
 from kinspect.capture.compressed import is_compressed
 from kinspect.capture.fileformats import recognise
-from kinspect.capture.source import Begin
+from kinspect.capture.source import SourceHead
 from kinspect.errors import KinspectError
 from kinspect.model import Block, Caps, Counts, Segment
 
@@ -111,7 +111,7 @@ def message_bytes(given: bytes | str, least: int = 1) -> bytes:
 
 
 def _refuse_capture(data: bytes) -> None:
-    if recognise(Begin(io.BytesIO(data).read)) is not None:
+    if recognise(SourceHead(io.BytesIO(data).read)) is not None:
         raise KinspectError("this is a capture: use `kinspect read`")
     if is_compressed(data[:MAGIC_BYTES]):
         raise KinspectError("this is compressed: `kinspect read` reads compressed captures")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kinspect.capture.erffile import is_erf
 from kinspect.capture.fileformats import open_capture
 from kinspect.capture.reader import BLOCK_SIZE, Findings
-from kinspect.capture.source import Begin
+from kinspect.capture.source import SourceHead
 from kinspect.errors import CaptureError, TruncatedCaptureError
 
 ETH, COLOR_ETH, META, PAD = 2, 11, 27, 48
@@ -177,7 +177,7 @@ def begins(data):
         at += size
         return data[at - size : at]
 
-    return Begin(more)
+    return SourceHead(more)
 
 
 @pytest.mark.parametrize(
