@@ -40,21 +40,21 @@ Part = tuple[str, date | None]
 """A table, and the date of some of its rows; None: rows without one."""
 
 
-class Dated(NamedTuple):
+class DatedRows(NamedTuple):
     """Rows of a table of the same date. The column of the date is left out: the folder tells it."""
 
     part: Part
     rows: pa.RecordBatch
 
 
-def by_date(table: str, rows: pa.RecordBatch) -> Iterator[Dated]:
+def by_date(table: str, rows: pa.RecordBatch) -> Iterator[DatedRows]:
     """The rows by their date."""
     dates = rows.column(DATE)
     rest = rows.drop_columns([DATE])
     days = pc.unique(dates)
     for day in days:
         chosen = pc.equal(dates, day) if day.is_valid else pc.is_null(dates)
-        yield Dated((table, day.as_py()), rest if len(days) == 1 else rest.filter(chosen))
+        yield DatedRows((table, day.as_py()), rest if len(days) == 1 else rest.filter(chosen))
 
 
 def folder_of(part: Part) -> Path:
