@@ -31,7 +31,7 @@ from kinspect.spark.sparksession import own_session
 from kinspect.spark.splits import LAST_TIMES, SPLIT_BYTES, Report, Split, plan, shares
 from kinspect.spark.storage import everywhere, expand, is_url, length, shown
 from kinspect.tables.request import Request
-from kinspect.tables.rows import Unread
+from kinspect.tables.rows import UnreadInput
 from kinspect.tables.tablenames import CONNECTIONS
 from kinspect.tables.taggedrows import COUNTED, PART, SUMMARY, UNKNOWN, merging, tagged_schema
 
@@ -73,7 +73,7 @@ class Captures:
         self._scanning = own_session(spark)
         self._caps = caps or Caps()
         self.files = expand(list(paths))
-        self._unread: list[tuple[int, Unread]] = []
+        self._unread: list[tuple[int, UnreadInput]] = []
         sizes = [self._size(file, path) for file, path in enumerate(self.files)]
         total = sum(size or 0 for size in sizes)
         share = share_of(total)
@@ -102,7 +102,7 @@ class Captures:
             return length(path)
         except CaptureError as error:
             error.unread = True
-            self._unread.append((file, Unread(shown(path), error)))
+            self._unread.append((file, UnreadInput(shown(path), error)))
             return None
 
     def _scan(self, shares: list[list[Split]]) -> DataFrame:
@@ -177,7 +177,7 @@ class Captures:
             where = f" (counted from byte {report.began} of the file)" if report.began else ""
             kind, text, _ = report.error
             error = capture_error(kind, text + where, not has_packets)
-            self._unread.append((report.file, Unread(shown(self.files[report.file]), error)))
+            self._unread.append((report.file, UnreadInput(shown(self.files[report.file]), error)))
 
     def _assemble(self, bases: Bases) -> list[Report]:
         """Reassembles IP fragments, and shuffles the segments in them. Returns the reports of the tasks."""
@@ -232,7 +232,7 @@ class Captures:
                 raise KinspectError(f"{path}: {text}")
 
     @property
-    def unread(self) -> list[Unread]:
+    def unread(self) -> list[UnreadInput]:
         """Captures that were not read, or not to their end, in the order of the captures."""
         return [unread for _, unread in sorted(self._unread, key=itemgetter(0))]
 

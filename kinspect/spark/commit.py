@@ -27,7 +27,7 @@ from kinspect.tables.answertables import PLACE, table_of
 from kinspect.tables.arrowcolumns import DATE, PROBLEM_ROWS
 from kinspect.tables.lock import LOCK
 from kinspect.tables.request import Request
-from kinspect.tables.rows import Unread
+from kinspect.tables.rows import UnreadInput
 from kinspect.tables.tablenames import DATE_FOLDER, EXCHANGES, NO_DATE, PARQUET, PROBLEMS, STAGING
 from kinspect.wording import counted
 
@@ -128,7 +128,7 @@ class Staged(Folder):
                     " the driver must see the same folder, and no other run may write there at the same time"
                 )
 
-    def write_problems(self, unread: list[Unread], request: Request, day: date | None) -> None:
+    def write_problems(self, unread: list[UnreadInput], request: Request, day: date | None) -> None:
         """Stages the table `problems` if there are unread inputs. `day`: the date of its rows."""
         if unread:
             rows = [one.row(request.run_id, request.capture_point, day) for one in unread]

@@ -17,7 +17,7 @@ from kinspect.output.escape import printable
 from kinspect.sink import Closed, Input, Sink
 from kinspect.tables.builder import TableBuilder
 from kinspect.tables.parquet import PartFiles, TableFolder, problem_rows
-from kinspect.tables.rows import Unread, open_table
+from kinspect.tables.rows import UnreadInput, open_table
 from kinspect.tables.tablenames import DEFAULT_TABLES, PROBLEMS, RECORDS, TABLES
 from kinspect.wording import counted
 
@@ -102,12 +102,12 @@ class TableFiles(Sink):
         return f"{counted(self._rows[name], 'row')}, dates {', '.join(sorted(self._dates[name])) or 'none'}"
 
 
-def _unread(read: Input) -> Iterator[Unread]:
+def _unread(read: Input) -> Iterator[UnreadInput]:
     """The inputs that were not read to their end. An error's text begins with the name of its file."""
     longest_first = sorted(map(printable, read.files), key=len, reverse=True)
     for error in read.errors:
         file = next((name for name in longest_first if printable(str(error)).startswith(f"{name}: ")), "")
-        yield Unread(file, error)
+        yield UnreadInput(file, error)
 
 
 def _day(nanoseconds: int | None) -> date | None:

@@ -55,7 +55,7 @@ def completion(key: LineKey) -> bytes:
     return _KEY.pack(time + (1 << 63), *rest)
 
 
-class Unread(NamedTuple):
+class UnreadInput(NamedTuple):
     """An input that was not read to its end, and why."""
 
     file: str

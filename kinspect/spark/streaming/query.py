@@ -25,7 +25,7 @@ from kinspect.spark.streaming.output import StreamOutput
 from kinspect.spark.streaming.processor import PIECE, Shard, unpacked
 from kinspect.spark.streaming.streamsource import FORMAT, SHARD, Watch
 from kinspect.tables.request import Request
-from kinspect.tables.rows import Unread
+from kinspect.tables.rows import UnreadInput
 from kinspect.tables.taggedrows import SUMMARY, tagged_schema
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ class BatchSummaries:
         self.rows: dict[str, int] = {}
         self.told: list[Any] = []
         self.number = 0
-        self.unread: list[Unread] = []
+        self.unread: list[UnreadInput] = []
         self.sums: dict[str, Any] = {"captures": 0, "totals": {}, "counts": {}}
         for piece in map(cbor2.loads, pieces):
             self.number = max(self.number, piece["batch"])
@@ -197,4 +197,4 @@ class BatchSummaries:
             self.told.append(piece["told"])
             for values in piece.get("errors", []):
                 error = capture_error(*values)
-                self.unread.append(Unread(str(error).partition(": ")[0], error))
+                self.unread.append(UnreadInput(str(error).partition(": ")[0], error))
