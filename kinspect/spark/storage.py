@@ -94,7 +94,7 @@ def check_out(folder: str, renames: bool = True) -> None:
         check_renames(folder, folder.partition("://")[0].lower())
 
 
-class Listed(NamedTuple):
+class ListedFile(NamedTuple):
     """A file of a folder: name, path, size in bytes, and time of the last write in ns since the epoch."""
 
     name: str
@@ -103,7 +103,7 @@ class Listed(NamedTuple):
     changed: int
 
 
-def listing(folder: str) -> list[Listed]:
+def listing(folder: str) -> list[ListedFile]:
     """Files of a folder without hidden ones. Raises CaptureError."""
     if is_url(folder):
         return [file for file in _files(folder) if _is_shown(file.name)]
@@ -114,11 +114,11 @@ def listing(folder: str) -> list[Listed]:
         raise _clear(folder, error) from error
 
 
-def _listed(entry: os.DirEntry[str]) -> Listed | None:
+def _listed(entry: os.DirEntry[str]) -> ListedFile | None:
     try:
         if _is_shown(entry.name) and entry.is_file():
             status = entry.stat()
-            return Listed(entry.name, entry.path, status.st_size, status.st_mtime_ns)
+            return ListedFile(entry.name, entry.path, status.st_size, status.st_mtime_ns)
     except FileNotFoundError:
         pass  # A ring may delete files at any moment.
     return None
@@ -128,7 +128,7 @@ def _is_shown(name: str) -> bool:
     return not name.startswith((".", "_"))
 
 
-def _files(folder: str) -> Iterator[Listed]:
+def _files(folder: str) -> Iterator[ListedFile]:
     """Files of the folder that a URL names."""
     path, mark, settings = folder.partition("?")
     try:
@@ -142,7 +142,7 @@ def _files(folder: str) -> Iterator[Listed]:
         if info.type == fs.FileType.File:
             name = info.base_name if safe is None else quote(info.base_name, safe=safe)
             url = f"{path.rstrip('/')}/{name}{mark}{settings}"
-            yield Listed(info.base_name, url, int(info.size), int(info.mtime_ns or 0))
+            yield ListedFile(info.base_name, url, int(info.size), int(info.mtime_ns or 0))
 
 
 def length(path: str) -> int:

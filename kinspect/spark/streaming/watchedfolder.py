@@ -16,7 +16,7 @@ from typing import NamedTuple
 from kinspect.capture.fileformats import open_capture
 from kinspect.capture.reader import Findings
 from kinspect.errors import CaptureError, KinspectError, TruncatedCaptureError, UnreadableError
-from kinspect.spark.storage import CaptureBytes, Listed, listing, shown
+from kinspect.spark.storage import CaptureBytes, ListedFile, listing, shown
 
 SETTLE_SECONDS = 60.0
 
@@ -77,9 +77,9 @@ class WatchedFolder:
         self._settle = settle
         self._now = now
         # The captures of the last look, and the time since when each file is unchanged.
-        self._known: dict[Listed, Capture] = {}
-        self._since: dict[Listed, float] = {}
-        self._listed: dict[str, Listed] = {}
+        self._known: dict[ListedFile, Capture] = {}
+        self._since: dict[ListedFile, float] = {}
+        self._listed: dict[str, ListedFile] = {}
 
     def look(self) -> list[Capture]:
         """Captures in the folder, in order of their first packets. Raises CaptureError."""
@@ -110,7 +110,7 @@ class WatchedFolder:
                 found = self._find(name, first)
         return found
 
-    def _listing(self) -> list[Listed]:
+    def _listing(self) -> list[ListedFile]:
         try:
             return listing(self.path)
         except CaptureError as error:
@@ -126,7 +126,7 @@ class WatchedFolder:
         """Name of a file in rows and messages."""
         return f"{shown(self.path).rstrip('/')}/{shown(name)}"
 
-    def _is_quiet(self, file: Listed, now: float) -> bool:
+    def _is_quiet(self, file: ListedFile, now: float) -> bool:
         """True if the file was not written for the settle time, by the storage's clock or by the time since when it is
         seen unchanged."""
         changed = file.changed / _NS if file.changed else now
@@ -138,14 +138,14 @@ def identity_of(name: str) -> str:
     return next((name.removesuffix(ending) for ending in _COMPRESSED if name.endswith(ending)), name)
 
 
-def _seen(file: Listed) -> Capture | None:
+def _seen(file: ListedFile) -> Capture | None:
     try:
         return look_at(file)
     except UnreadableError as problem:
         return Capture(file.name, file.size, file.changed, None, path=file.path, error=str(problem))
 
 
-def look_at(file: Listed | Capture) -> Capture | None:
+def look_at(file: ListedFile | Capture) -> Capture | None:
     """The current state of a file, None if it is gone. Raises UnreadableError."""
     first, error = None, ""
     try:
