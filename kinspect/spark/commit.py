@@ -72,7 +72,7 @@ FORMATS = {
 _WAREHOUSE = "spark.sql.catalog.kinspect.warehouse"
 
 
-class Staged(Folder):
+class StagingFolder(Folder):
     """A folder of tables, with a staging folder in it for rows that do not count yet."""
 
     def __init__(self, spark: SparkSession, path: str, *staging: str, one_file: bool = False) -> None:
@@ -208,7 +208,7 @@ class Staged(Folder):
             self.delete(name)
 
 
-class JobOutput(Staged):
+class JobOutput(StagingFolder):
     """The folder `--out` of a batch job. `table_format`: `parquet`, or one of `FORMATS` whose jars the session has."""
 
     def __init__(self, spark: SparkSession, path: str, table_format: str = PARQUET) -> None:

@@ -120,7 +120,7 @@ def test_a_failed_run_leaves_nothing(spark, job, tmp_path, monkeypatch):
     def fails(self, request):
         raise RuntimeError("disk full")
 
-    monkeypatch.setattr("kinspect.spark.commit.Staged.write_sums", fails)
+    monkeypatch.setattr("kinspect.spark.commit.StagingFolder.write_sums", fails)
     with pytest.raises(RuntimeError, match="disk full"):
         job.run(spark, job.Job([str(CAPTURE)], str(tmp_path), job.Request(("exchanges",))), lambda _: None)
     assert tables(tmp_path) == set()

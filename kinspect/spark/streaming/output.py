@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kinspect.errors import KinspectError
-from kinspect.spark.commit import STREAM, Staged
+from kinspect.spark.commit import STREAM, StagingFolder
 from kinspect.tables.aggregates import QUERIES
 from kinspect.tables.request import Request
 from kinspect.tables.tablenames import EXCHANGES
@@ -31,7 +31,7 @@ _BEGIN: dict[str, Any] = {"step": -1, "batch": -1, "told": [], "sums": {}, "chan
 _OLD = ("carry-", "decided-", "attempt-")
 
 
-class StreamOutput(Staged):
+class StreamOutput(StagingFolder):
     """The folder `--out` of a stream."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
