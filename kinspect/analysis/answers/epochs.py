@@ -16,7 +16,7 @@ from kinspect.analysis.answers.groupevents import (
     LEAVING_FOR_A_WHILE,
     NONE,
     UNKNOWN_MEMBER,
-    Beat,
+    MemberHeartbeat,
     Partitions,
     flat,
 )
@@ -67,7 +67,7 @@ class Reconciled:
 
     def __init__(
         self,
-        beats: Sequence[Beat],
+        beats: Sequence[MemberHeartbeat],
         known: dict[str, Known],
         name: Callable[[str], str],
         shared: bool,
@@ -114,7 +114,7 @@ class Reconciled:
 
     # ------------------------------------------------------------------ one heartbeat after the other
 
-    def _refuse(self, beat: Beat) -> None:
+    def _refuse(self, beat: MemberHeartbeat) -> None:
         """A member is no longer one: it was silent for too long, or was thrown out."""
         known = self._of(beat.member)
         if beat.error not in (UNKNOWN_MEMBER, FENCED_EPOCH) or known.alive is None:
@@ -123,7 +123,7 @@ class Reconciled:
         silent = beat.error == UNKNOWN_MEMBER and over is not None and over <= beat.end
         self._go(beat.member, Departure(beat.end, TIMED_OUT if silent else FENCED))
 
-    def _leave(self, beat: Beat) -> None:
+    def _leave(self, beat: MemberHeartbeat) -> None:
         for_a_while = beat.asked == LEAVING_FOR_A_WHILE
         self._learn(beat)
         self._go(beat.member, Departure(beat.begin, STATIC_LEAVE if for_a_while else LEFT))
@@ -139,12 +139,12 @@ class Reconciled:
         if departure.how != STATIC_LEAVE:
             self._pending.append(MemberChange(departure.time, Kind.GOES, member))
 
-    def _learn(self, beat: Beat) -> None:
+    def _learn(self, beat: MemberHeartbeat) -> None:
         self.history.ids.add(beat.member)
         if beat.instance is not None:
             self.history.instances[beat.member] = beat.instance
 
-    def _go_on(self, beat: Beat) -> None:
+    def _go_on(self, beat: MemberHeartbeat) -> None:
         if self._epoch is None and beat.asked > JOINING:
             self._epoch = beat.asked
         if beat.asked == JOINING:
@@ -172,7 +172,7 @@ class Reconciled:
         self._changes += self._pending
         self._pending = []
 
-    def _join(self, beat: Beat) -> None:
+    def _join(self, beat: MemberHeartbeat) -> None:
         self._pending.append(MemberChange(beat.begin, self._how_joins(beat), beat.member))
         back = beat.instance is not None and beat.instance in self.history.instances.values()
         was_there = beat.member in self.history.ids
@@ -183,13 +183,13 @@ class Reconciled:
         self.history.departures.pop(beat.member, None)
         self._has[beat.member] = frozenset()
 
-    def _how_joins(self, beat: Beat) -> Kind:
+    def _how_joins(self, beat: MemberHeartbeat) -> Kind:
         """Whether a member founds the group: it is new, or all that were in it are known to have left."""
         self._whole |= self._epoch is None and 0 < beat.epoch <= NEW
         gone = self.history.departures.keys() | (self._joining - self.history.ids) | {beat.member}
         return Kind.FOUNDS if self._whole and self._known.keys() <= gone else Kind.JOINS
 
-    def _open(self, beat: Beat) -> None:
+    def _open(self, beat: MemberHeartbeat) -> None:
         """A new epoch: the first of all events that could raise it did so."""
         waiting = self._waiting or self._silent(beat)
         own = [one for one in waiting if one.member == beat.member]
@@ -208,7 +208,7 @@ class Reconciled:
         self._now = _Epoch(made, self._whole)
         self._epochs.append(self._now)
 
-    def _silent(self, beat: Beat) -> list[Trigger]:
+    def _silent(self, beat: MemberHeartbeat) -> list[Trigger]:
         """Members that were not heard of for long before a new epoch, and not again."""
         found: list[Trigger] = []
         if self._lossy:
@@ -220,7 +220,7 @@ class Reconciled:
                 found.append(Trigger(over, TIMED_OUT, member))
         return found
 
-    def _reconcile(self, beat: Beat) -> None:
+    def _reconcile(self, beat: MemberHeartbeat) -> None:
         """What a heartbeat says of the member's assignment."""
         owned, given = self._set(beat.owned), self._set(beat.assigned)
         made = None if self._now is None else self._now.rebalance

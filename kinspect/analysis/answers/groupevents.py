@@ -85,7 +85,7 @@ class LeftGroup(NamedTuple):
     members: tuple[tuple[str, str | None, str | None], ...]
 
 
-class Beat(NamedTuple):
+class MemberHeartbeat(NamedTuple):
     """A heartbeat by which the member or the broker changes something. `asked` is the member epoch of the request,
     `epoch` of the answer; `assigned`, `owned` and `topics` are None where they are not told, as nothing changed;
     `status`: what the broker says of the group's state (KIP-1071)."""
@@ -238,9 +238,9 @@ def left(exchange: Exchange, asked: Struct, told: Struct | None) -> LeftGroup | 
     return LeftGroup(*times(exchange), leaving) if leaving else None
 
 
-def beat(exchange: Exchange, asked: Struct, told: Struct | None) -> Beat | None:
+def beat(exchange: Exchange, asked: Struct, told: Struct | None) -> MemberHeartbeat | None:
     """The event of a heartbeat; None if nothing happens in it."""
-    found = Beat(
+    found = MemberHeartbeat(
         *times(exchange),
         None if told is None else told.get("error_code"),
         (told or {}).get("member_id") or asked.get("member_id") or "",

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from kinspect.analysis.answer import Row, Topic
 from kinspect.analysis.answers.epochs import Reconciled
-from kinspect.analysis.answers.groupevents import Beat, Joined, LeftGroup, RefusedRequest, Synced
+from kinspect.analysis.answers.groupevents import Joined, LeftGroup, MemberHeartbeat, RefusedRequest, Synced
 from kinspect.analysis.answers.lags import (
     Offsets,
     Partition,
@@ -44,7 +44,7 @@ class Group(Record):
     syncs: set[Synced] = field(default_factory=set)
     refused: set[RefusedRequest] = field(default_factory=set)
     leaves: set[LeftGroup] = field(default_factory=set)
-    beats: set[Beat] = field(default_factory=set)
+    beats: set[MemberHeartbeat] = field(default_factory=set)
     committed: dict[Place, Any] = field(default_factory=dict, metadata=LATEST)
     pending: dict[tuple[str, Place], Any] = field(default_factory=dict, metadata={"choose": joined_pending})
     begun: dict[Place, Any] = field(default_factory=dict, metadata=EARLIEST)
@@ -92,7 +92,9 @@ def row(
     ).history
     told = found.kind or found.tried
     kind: str | None = told[1] if told is not None else None
-    reconciled = Reconciled(_in_order(Beat, found.beats), known, offsets.name, kind == SHARE, lossy).history
+    reconciled = Reconciled(
+        _in_order(MemberHeartbeat, found.beats), known, offsets.name, kind == SHARE, lossy
+    ).history
     coordinator = found.coordinator or found.found
     rebalances = sorted([*classic.rebalances, *reconciled.rebalances], key=lambda one: one.seen)
     return {
