@@ -29,7 +29,7 @@ Partitions = tuple[tuple[str, tuple[int, ...]], ...]
 """Topics, by name or by id, or sub-topologies, with their partitions."""
 
 
-class Joined(NamedTuple):
+class JoinedGroup(NamedTuple):
     """A JoinGroup. `asked`: the member id in the request; `member`: the one in the answer, if there is one. `owned`:
     what the member says it has, None if its metadata has no place for that; `members`: what the leader is told, member
     ids with instance ids. `error` is None without an answer; times are nanoseconds."""
@@ -160,7 +160,7 @@ def times(exchange: Exchange) -> tuple[LineKey, int, int]:
     return key, key[0] if begin is None else begin, key[0] if end is None else end
 
 
-def joined(exchange: Exchange, asked: Struct, told: Struct | None) -> Joined:
+def joined(exchange: Exchange, asked: Struct, told: Struct | None) -> JoinedGroup:
     """The event of a JoinGroup."""
     told = told or {}
     chosen = told.get("protocol_name") or None
@@ -171,7 +171,7 @@ def joined(exchange: Exchange, asked: Struct, told: Struct | None) -> Joined:
     topics, owned = metadata.get("topics"), metadata.get("owned_partitions")
     member = asked.get("member_id") or ""
     error = told.get("error_code")
-    return Joined(
+    return JoinedGroup(
         *times(exchange),
         # An answer that was cut before the member id tells nothing of a member.
         None if error == NONE and not told.get("member_id") else error,

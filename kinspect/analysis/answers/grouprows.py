@@ -8,7 +8,13 @@ from typing import Any, TypeVar
 
 from kinspect.analysis.answer import Row, Topic
 from kinspect.analysis.answers.epochs import Reconciled
-from kinspect.analysis.answers.groupevents import Joined, LeftGroup, MemberHeartbeat, RefusedRequest, Synced
+from kinspect.analysis.answers.groupevents import (
+    JoinedGroup,
+    LeftGroup,
+    MemberHeartbeat,
+    RefusedRequest,
+    Synced,
+)
 from kinspect.analysis.answers.lags import (
     Offsets,
     Partition,
@@ -40,7 +46,7 @@ class Group(Record):
     protocol: tuple[Any, ...] | None = field(default=None, metadata=GREATEST)
     coordinator: tuple[Any, ...] | None = field(default=None, metadata=GREATEST)
     found: tuple[Any, ...] | None = field(default=None, metadata=GREATEST)
-    joins: set[Joined] = field(default_factory=set)
+    joins: set[JoinedGroup] = field(default_factory=set)
     syncs: set[Synced] = field(default_factory=set)
     refused: set[RefusedRequest] = field(default_factory=set)
     leaves: set[LeftGroup] = field(default_factory=set)
@@ -83,7 +89,7 @@ def row(
     begun = by_name(found.begun, offsets.name, min)
     known = {member: _known(one) for member, one in members.items()}
     classic = Classic(
-        _in_order(Joined, found.joins),
+        _in_order(JoinedGroup, found.joins),
         _in_order(Synced, found.syncs),
         _in_order(RefusedRequest, found.refused),
         _in_order(LeftGroup, found.leaves),

@@ -18,7 +18,7 @@ from kinspect.analysis.answers.groupevents import (
     NONE,
     REBALANCING,
     UNKNOWN_MEMBER,
-    Joined,
+    JoinedGroup,
     LeftGroup,
     Partitions,
     RefusedRequest,
@@ -111,7 +111,7 @@ class _Round:
     answered: int
     previous: _Round | None
     leader: str = ""
-    joins: dict[str, Joined] = field(default_factory=dict)
+    joins: dict[str, JoinedGroup] = field(default_factory=dict)
     syncs: dict[str, Synced] = field(default_factory=dict)
     ids: dict[str, str | None] | None = None
     there: set[str] = field(default_factory=set)
@@ -127,7 +127,7 @@ class Classic:
 
     def __init__(
         self,
-        joins: Sequence[Joined],
+        joins: Sequence[JoinedGroup],
         syncs: Sequence[Synced],
         refused: Sequence[RefusedRequest],
         leaves: Sequence[LeftGroup],
@@ -138,7 +138,7 @@ class Classic:
         self._joins, self._syncs, self._refused = joins, syncs, refused
         self._leaves = leaves
         self._known = known
-        self._came: dict[str, Joined] = {}
+        self._came: dict[str, JoinedGroup] = {}
         self._had: dict[str, Assigned | None] = {}
         self._topics: dict[str, tuple[str, ...]] = {}
         told: list[RefusedRequest | Synced] = [*refused, *syncs]
@@ -165,7 +165,7 @@ class Classic:
     def _of(self, member: str) -> Known:
         return self._known.get(member, NOBODY)
 
-    def _is_new(self, join: Joined) -> bool:
+    def _is_new(self, join: JoinedGroup) -> bool:
         """True if a member comes with this JoinGroup: it has no id before, or one that it has just been given."""
         return self._came.get(join.member) is join
 
@@ -205,7 +205,7 @@ class Classic:
                     self.history.departs(gone, departure, NOBODY)
 
     def _add_refusals(self) -> None:
-        refusals: list[RefusedRequest | Synced | Joined] = [*self._refused, *self._syncs, *self._joins]
+        refusals: list[RefusedRequest | Synced | JoinedGroup] = [*self._refused, *self._syncs, *self._joins]
         for one in sorted(refusals, key=lambda one: one.key):
             known = self._of(one.member)
             if one.error == FENCED_INSTANCE:
@@ -235,7 +235,7 @@ class Classic:
         coordinator forgot it."""
         rounds: list[_Round] = []
         current: dict[int, _Round] = {}
-        done: list[Joined | Synced] = [one for one in self._joins if one.error == NONE]
+        done: list[JoinedGroup | Synced] = [one for one in self._joins if one.error == NONE]
         done += [one for one in self._syncs if one.error is not None]
         # Of a cut message the generation is not known.
         for event in sorted((one for one in done if one.generation >= 0), key=lambda one: one.key):
@@ -257,7 +257,7 @@ class Classic:
                 self.history.ids.update(one.ids)
         return rounds
 
-    def _fits(self, one: _Round, join: Joined) -> bool:
+    def _fits(self, one: _Round, join: JoinedGroup) -> bool:
         return one.leader in ("", join.leader) or join.instance is not None
 
     def _open(
@@ -483,7 +483,7 @@ class Classic:
                     join.begin, SUBSCRIPTION_CHANGED if changed else REJOINED, join.member, join.reason
                 )
 
-    def _was_told(self, one: _Round, join: Joined) -> bool:
+    def _was_told(self, one: _Round, join: JoinedGroup) -> bool:
         """True if a member that joins again was told to do so, or may have been before the capture began."""
         if self._is_new(join):
             return False
@@ -494,7 +494,7 @@ class Classic:
         since = one.previous.answered if one.previous is not None else -1
         return bisect_left(told, since) < bisect_right(told, join.begin)
 
-    def _is_changed(self, join: Joined) -> bool:
+    def _is_changed(self, join: JoinedGroup) -> bool:
         """True if a member subscribes to other topics than when it joined before."""
         before = self._topics.get(self._place(join.member))
         return before is not None and join.topics is not None and join.topics != before
