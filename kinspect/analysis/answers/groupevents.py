@@ -50,7 +50,7 @@ class JoinedGroup(NamedTuple):
     members: tuple[tuple[str, str | None], ...]
 
 
-class Synced(NamedTuple):
+class SyncedGroup(NamedTuple):
     """A SyncGroup. `assigned`: what the member got, None if that is not known; `given`: what the leader gives; `told`:
     true if the answer has an assignment, of whatever protocol."""
 
@@ -191,11 +191,11 @@ def joined(exchange: Exchange, asked: Struct, told: Struct | None) -> JoinedGrou
     )
 
 
-def synced(exchange: Exchange, asked: Struct, told: Struct | None) -> Synced:
+def synced(exchange: Exchange, asked: Struct, told: Struct | None) -> SyncedGroup:
     """The event of a SyncGroup."""
     told = told or {}
     kind = told.get("protocol_type") or asked.get("protocol_type")
-    return Synced(
+    return SyncedGroup(
         *times(exchange),
         told.get("error_code"),
         asked.get("member_id") or "",

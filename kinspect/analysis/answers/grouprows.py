@@ -13,7 +13,7 @@ from kinspect.analysis.answers.groupevents import (
     LeftGroup,
     MemberHeartbeat,
     RefusedRequest,
-    Synced,
+    SyncedGroup,
 )
 from kinspect.analysis.answers.lags import (
     Offsets,
@@ -47,7 +47,7 @@ class Group(Record):
     coordinator: tuple[Any, ...] | None = field(default=None, metadata=GREATEST)
     found: tuple[Any, ...] | None = field(default=None, metadata=GREATEST)
     joins: set[JoinedGroup] = field(default_factory=set)
-    syncs: set[Synced] = field(default_factory=set)
+    syncs: set[SyncedGroup] = field(default_factory=set)
     refused: set[RefusedRequest] = field(default_factory=set)
     leaves: set[LeftGroup] = field(default_factory=set)
     beats: set[MemberHeartbeat] = field(default_factory=set)
@@ -90,7 +90,7 @@ def row(
     known = {member: _known(one) for member, one in members.items()}
     classic = Classic(
         _in_order(JoinedGroup, found.joins),
-        _in_order(Synced, found.syncs),
+        _in_order(SyncedGroup, found.syncs),
         _in_order(RefusedRequest, found.refused),
         _in_order(LeftGroup, found.leaves),
         known,

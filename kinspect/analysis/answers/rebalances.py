@@ -22,7 +22,7 @@ from kinspect.analysis.answers.groupevents import (
     LeftGroup,
     Partitions,
     RefusedRequest,
-    Synced,
+    SyncedGroup,
     flat,
 )
 from kinspect.analysis.answers.standing import Assigned, Kind, MemberChange, Rebalance, stand_still
@@ -112,7 +112,7 @@ class _Round:
     previous: _Round | None
     leader: str = ""
     joins: dict[str, JoinedGroup] = field(default_factory=dict)
-    syncs: dict[str, Synced] = field(default_factory=dict)
+    syncs: dict[str, SyncedGroup] = field(default_factory=dict)
     ids: dict[str, str | None] | None = None
     there: set[str] = field(default_factory=set)
 
@@ -128,7 +128,7 @@ class Classic:
     def __init__(
         self,
         joins: Sequence[JoinedGroup],
-        syncs: Sequence[Synced],
+        syncs: Sequence[SyncedGroup],
         refused: Sequence[RefusedRequest],
         leaves: Sequence[LeftGroup],
         known: dict[str, Known],
@@ -141,7 +141,7 @@ class Classic:
         self._came: dict[str, JoinedGroup] = {}
         self._had: dict[str, Assigned | None] = {}
         self._topics: dict[str, tuple[str, ...]] = {}
-        told: list[RefusedRequest | Synced] = [*refused, *syncs]
+        told: list[RefusedRequest | SyncedGroup] = [*refused, *syncs]
         self._told = _by_member((one.member, one.end) for one in told if one.error in _REJOIN)
         # Heartbeats that tell of a rebalance, with their members.
         self._stirred = sorted((one.end, one.member) for one in refused if _is_sign(one))
@@ -205,7 +205,11 @@ class Classic:
                     self.history.departs(gone, departure, NOBODY)
 
     def _add_refusals(self) -> None:
-        refusals: list[RefusedRequest | Synced | JoinedGroup] = [*self._refused, *self._syncs, *self._joins]
+        refusals: list[RefusedRequest | SyncedGroup | JoinedGroup] = [
+            *self._refused,
+            *self._syncs,
+            *self._joins,
+        ]
         for one in sorted(refusals, key=lambda one: one.key):
             known = self._of(one.member)
             if one.error == FENCED_INSTANCE:
@@ -235,12 +239,12 @@ class Classic:
         coordinator forgot it."""
         rounds: list[_Round] = []
         current: dict[int, _Round] = {}
-        done: list[JoinedGroup | Synced] = [one for one in self._joins if one.error == NONE]
+        done: list[JoinedGroup | SyncedGroup] = [one for one in self._joins if one.error == NONE]
         done += [one for one in self._syncs if one.error is not None]
         # Of a cut message the generation is not known.
         for event in sorted((one for one in done if one.generation >= 0), key=lambda one: one.key):
             one = current.get(event.generation)
-            if isinstance(event, Synced):
+            if isinstance(event, SyncedGroup):
                 if one is None and event.error == NONE:
                     one = self._open(rounds, current, event.generation, event.begin)
                 if one is not None:
@@ -513,7 +517,7 @@ class Classic:
                 yield Trigger(over, TIMED_OUT, member)
 
 
-def _sync(one: _Round, sync: Synced) -> None:
+def _sync(one: _Round, sync: SyncedGroup) -> None:
     if sync.member in one.there and sync.member not in one.joins:
         # A static member that was started anew when all had been answered: it gets what it had, and nobody else stops.
         return
@@ -525,7 +529,9 @@ def _sync(one: _Round, sync: Synced) -> None:
         one.ids = {member: None for member, _ in sync.given}
 
 
-def _partly(since: int, sync: Synced | None, lost: Assigned | None, before: Assigned | None) -> int | None:
+def _partly(
+    since: int, sync: SyncedGroup | None, lost: Assigned | None, before: Assigned | None
+) -> int | None:
     """Nanoseconds for which a cooperative member stood still that had something: until it knew what it lost."""
     if sync is None or lost is None or before is None:
         return None
