@@ -47,7 +47,7 @@ class OwnRequest(NamedTuple):
     end: int | None
     digest: bytes
 
-    def is_in(self, carried: Carried) -> bool:
+    def is_in(self, carried: EnvelopedRequest) -> bool:
         """True if an Envelope holds this request, whose headers are the same."""
         sent = carried.sent
         return (
@@ -57,7 +57,7 @@ class OwnRequest(NamedTuple):
         )
 
 
-class Carried(NamedTuple):
+class EnvelopedRequest(NamedTuple):
     """A request that an Envelope holds, with its answer. `key`: the Envelope's; `sent`, `done`: when it was sent and
     answered."""
 
@@ -107,17 +107,17 @@ class Carried(NamedTuple):
 @dataclass(slots=True)
 class Forwards(Record):
     """Requests of clients that brokers may have forwarded, as `OwnRequest`, and those that Envelopes hold, as
-    `Carried`."""
+    `EnvelopedRequest`."""
 
     own: set[tuple[Any, ...]] = field(default_factory=set)
     carried: set[tuple[Any, ...]] = field(default_factory=set)
 
-    def unseen(self) -> Iterator[Carried]:
+    def unseen(self) -> Iterator[EnvelopedRequest]:
         """What Envelopes hold of clients whose own request was not seen, in the order of lines."""
         own = defaultdict(list)
         for request in map(OwnRequest._make, self.own if self.carried else ()):
             own[request.header].append(request)
-        for carried in map(Carried._make, sorted(self.carried)):
+        for carried in map(EnvelopedRequest._make, sorted(self.carried)):
             if not any(request.is_in(carried) for request in own[carried.header]):
                 yield carried
 
@@ -141,7 +141,7 @@ def own_request(exchange: Exchange) -> OwnRequest | None:
     return OwnRequest(header, request.first_time, end, digest)
 
 
-def carried_request(exchange: Exchange) -> Carried | None:
+def carried_request(exchange: Exchange) -> EnvelopedRequest | None:
     """The request that an Envelope holds, if it and its answer could be read."""
     summary, request, response = exchange.summary, exchange.request, exchange.response
     inner = summary.inner(REQUEST_DATA)
@@ -154,7 +154,7 @@ def carried_request(exchange: Exchange) -> Carried | None:
     if client_ip is None or exchange.is_uncertain or not may_be_forwarded(inner.header.api_key):
         return None
     user = (envelope.principal(asked["request_principal"]) or {}).get("name", ANONYMOUS)
-    return Carried(
+    return EnvelopedRequest(
         exchange.key,
         request.first_time,
         response.first_time,
