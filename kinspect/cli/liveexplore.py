@@ -35,7 +35,7 @@ EXPLORE_RULES = (
 )
 
 
-class Followed:
+class FollowedCapture:
     """The packets of a capture, and the TLS secrets added to a key log meanwhile."""
 
     def __init__(self, capture: Live, keylog: KeyLogFile | None) -> None:
@@ -86,7 +86,7 @@ def explore_live(capture: Live, options: RunOptions) -> int:
     spool = Spool(SPOOL_BYTES)
     store = Store(inputs, spool)
     over, held = os.pipe()
-    rows = IndexProcess(inputs, spool, Followed(capture, options.keylog))
+    rows = IndexProcess(inputs, spool, FollowedCapture(capture, options.keylog))
     os.close(held)
     capture.leave()
     try:
