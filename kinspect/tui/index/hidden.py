@@ -17,7 +17,7 @@ _TEXTS = frozenset({"string", "bytes"})
 RECORDS = "records"
 
 
-class Shown(NamedTuple):
+class DrawnParts(NamedTuple):
     """Permission to draw more than the fields: records, secrets, and the `rest`, bytes that no field was read from."""
 
     payload: bool
@@ -25,12 +25,12 @@ class Shown(NamedTuple):
     rest: bool
 
 
-def allowed(exchange: Exchange, payload: bool, show_secrets: bool) -> Shown:
+def allowed(exchange: Exchange, payload: bool, show_secrets: bool) -> DrawnParts:
     """The permission for an exchange. `payload`: keys and values of records are shown."""
     if not SECRET_TOPICS.isdisjoint(exchange.summary.topics):
         payload = payload and show_secrets
     # Bytes without a name could be a secret or a record.
-    return Shown(payload, show_secrets, show_secrets and (payload or exchange.kind == SASL_TOKEN))
+    return DrawnParts(payload, show_secrets, show_secrets and (payload or exchange.kind == SASL_TOKEN))
 
 
 def hint(view: View) -> str:
@@ -41,7 +41,7 @@ def hint(view: View) -> str:
 
 
 def ranges(
-    size: int, header: Iterable[Span], body: Iterable[Span], shown: dict[str, Any] | None, may: Shown
+    size: int, header: Iterable[Span], body: Iterable[Span], shown: dict[str, Any] | None, may: DrawnParts
 ) -> list[tuple[int, int]]:
     """The bytes to hide of a message with `size` bytes: sorted ranges. `shown`: the view's body."""
     if may.rest:
@@ -55,7 +55,7 @@ def ranges(
     return list(_others(visible, size))
 
 
-def _of_records(span: Span, may: Shown) -> Iterator[tuple[int, int]]:
+def _of_records(span: Span, may: DrawnParts) -> Iterator[tuple[int, int]]:
     """Visible ranges of a record set: its length and the headers of its batches, and the records if permitted."""
     if may.payload:
         yield span.start, span.end
