@@ -61,7 +61,7 @@ Struct = dict[str, Any]
 
 
 @dataclass(slots=True)
-class Use(Record):
+class TopicUse(Record):
     """One client's use of one topic. `seen`: messages with its records that were read to their end; `answers`: answers
     that were, or were not due."""
 
@@ -108,7 +108,7 @@ class Topics(Answer):
 
     def __init__(self) -> None:
         super().__init__()
-        self._uses = self.records(Use)
+        self._uses = self.records(TopicUse)
         self._clients = self.records(_ClientGroups)
         self._tied = self.records(GroupTopics)
 
@@ -190,7 +190,7 @@ class Topics(Answer):
         self.left_out += len(named) - sum(topic in named for topic in found)
         return found
 
-    def _add_records(self, use: Use, exchange: Exchange, room: RecordRoom, partition: Struct) -> None:
+    def _add_records(self, use: TopicUse, exchange: Exchange, room: RecordRoom, partition: Struct) -> None:
         """Count the batches of a partition's record set."""
         value = partition.get("records")
         if value is None:
@@ -215,7 +215,7 @@ class Topics(Answer):
     def _client_of(self, exchange: Exchange) -> tuple[str | None, str]:
         return exchange.client_id, exchange.connection.client_ip
 
-    def _use(self, exchange: Exchange, topic: TopicRef, direction: str | None) -> Use | None:
+    def _use(self, exchange: Exchange, topic: TopicRef, direction: str | None) -> TopicUse | None:
         use = self._uses.of(topic, direction, *self._client_of(exchange))
         if use is None:
             return None
@@ -235,11 +235,11 @@ class Topics(Answer):
             return topic[0] if topic[1] is None else topic[0] or context.topic_name((None, topic[1]))
 
         tied = {group: {name(topic) for topic in found.topics} for (group,), found in self._tied.items()}
-        uses: dict[tuple[Any, ...], Use] = {}
+        uses: dict[tuple[Any, ...], TopicUse] = {}
         ids: dict[tuple[Any, ...], str | None] = {}
         for (topic, direction, *client), use in self._uses.items():
             key = name(topic), direction, *client
-            uses.setdefault(key, Use()).merge(use)
+            uses.setdefault(key, TopicUse()).merge(use)
             ids[key] = topic[1] or ids.get(key)
         rows = []
         clients = {client: found.groups for client, found in self._clients.items()}
@@ -257,7 +257,7 @@ def _place(row: Row) -> tuple[Any, ...]:
     return -(row["bytes"] or 0), -row["requests"], *names
 
 
-def _row(key: tuple[Any, ...], topic_id: str | None, use: Use, groups: list[str]) -> Row:
+def _row(key: tuple[Any, ...], topic_id: str | None, use: TopicUse, groups: list[str]) -> Row:
     topic, direction, client_id, client_ip = key
     name, version = use.software[1] if use.software else (None, None)
     known = topic is not None
