@@ -31,12 +31,11 @@ PRELOADS = (
         lambda values: True,
         (
             *(each.module for each in FORMATS.values() if each.module is not None and each.extra is None),
-            *(f"kinspect.tls.{name}" for name in ("decryptor", "protection", "keyderivation")),
-            "kinspect.protocol.interpreter",
-            *(f"kinspect.tui.live.{name}" for name in ("screen", "liveloop")),
             *(f"kinspect.analysis.answers.{name}answer" for name in ANSWERS),
             *(f"kinspect.output.answers.{name}layout" for name in ("", *ANSWERS)),
             *"""
+            kinspect.tls.decryptor kinspect.tls.protection kinspect.tls.keyderivation kinspect.protocol.interpreter
+            kinspect.tui.live.screen kinspect.tui.live.liveloop
             cramjam crc32c scapy.arch.common base64 cbor2 ctypes.util decimal difflib fnmatch ipaddress json
             shutil subprocess tempfile urllib.parse
             """.split(),

@@ -178,13 +178,11 @@ def _segments(split: Split) -> Iterator[list[PacketRow]]:
     place = shown(split.path), split.number
     dissector = link.Dissector(Caps(), Counts())
     for block in _blocks(split):
-        yield [
-            (
-                *(*place, frame, time, _micros(time), *_ends(key), scope(key)),
-                *(seq, ack, flags, missing, end - start + missing, data[start:end]),
-            )
-            for key, time, seq, ack, flags, data, start, end, missing, frame, _ in dissector.segments(block)
-        ]
+        rows = []
+        for key, time, seq, ack, flags, data, start, end, missing, frame, _ in dissector.segments(block):
+            packet = (*place, frame, time, _micros(time), *_ends(key), scope(key))
+            rows.append((*packet, seq, ack, flags, missing, end - start + missing, data[start:end]))
+        yield rows
 
 
 def _ends(key: bytes) -> tuple[str, int, str, int]:

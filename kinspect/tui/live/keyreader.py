@@ -8,10 +8,10 @@ UP, DOWN, LEFT, RIGHT = "up", "down", "left", "right"
 PAGE_UP, PAGE_DOWN, HOME, END = "page up", "page down", "home", "end"
 
 _LETTERS = {"A": UP, "B": DOWN, "C": RIGHT, "D": LEFT, "H": HOME, "F": END}
+_NUMBERS = {1: HOME, 7: HOME, 4: END, 8: END, 5: PAGE_UP, 6: PAGE_DOWN}
 _NAMED = {
     **{f"\x1b{before}{letter}": key for before in "[O" for letter, key in _LETTERS.items()},
-    **{f"\x1b[{number}~": key for number, key in ((1, HOME), (4, END), (5, PAGE_UP), (6, PAGE_DOWN))},
-    **{f"\x1b[{number}~": key for number, key in ((7, HOME), (8, END))},
+    **{f"\x1b[{number}~": key for number, key in _NUMBERS.items()},
 }
 _KEY = re.compile(r"\x1b(?:\[[\d;]*[A-Za-z~]|O[A-Za-z])|[^\x1b]")
 _BEGUN = re.compile(r"\x1b(?:\[[\d;]*|O)?$")
