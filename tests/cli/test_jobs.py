@@ -30,13 +30,13 @@ SMALL = """
 import functools, os, sys
 from kinspect import cli, jobs
 from kinspect.capture import source
-from kinspect.cli import interrupt, outfile, read, run
+from kinspect.cli import interrupt, outfile, readcommand, readrun
 from kinspect.jobs import link, worker
 
 # Of a small capture many chunks of several blocks.
 worker.CHUNK_BYTES = jobs.CHUNK_BYTES = 4096
 interrupt.PATIENCE_SECONDS = {patience}
-read.open_timeline = functools.partial(read.open_timeline, block_size=1024)
+readcommand.open_timeline = functools.partial(readcommand.open_timeline, block_size=1024)
 
 fork = os.fork
 forks = 0
@@ -121,7 +121,7 @@ def open_input(path):
     os.write(log, b"%d\\n" % os.getpid())
     return source.open_source(path)
 log = os.open({str(tmp_path / "opened")!r}, os.O_CREAT | os.O_APPEND | os.O_WRONLY)
-read.open_timeline = functools.partial(read.open_timeline, open_input=open_input)
+readcommand.open_timeline = functools.partial(readcommand.open_timeline, open_input=open_input)
 os.fork = told
 """
     *python, program = small()
@@ -186,7 +186,7 @@ def test_a_reader_that_takes_its_time(many_capture, ring_bytes):
 def test_a_window_that_bytes_make_shorter(big_capture, tmp_path):
     """Lines go ahead where too much waits, and come late where others had to wait: at the same places."""
     program = SMALL.replace(
-        "forks = 0", "forks = 0\nfrom kinspect.kafka.wire import order; order.WINDOW_BYTES = 8000"
+        "forks = 0", "forks = 0\nfrom kinspect.kafka.wire import lineorder; lineorder.WINDOW_BYTES = 8000"
     )
     captures = CAPTURES[::9]
     asked = [
@@ -433,9 +433,9 @@ def test_a_full_disk_is_one_line(many_capture):
 @pytest.mark.parametrize(
     ("in_child", "said"),
     [
-        ("run.ReadRun.feed = lambda *_: 1 / 0", "internal error: ZeroDivisionError('division by zero')"),
+        ("readrun.ReadRun.feed = lambda *_: 1 / 0", "internal error: ZeroDivisionError('division by zero')"),
         (
-            "run.ReadRun.feed = lambda *_: outfile.check_overwrite(outfile.__file__, False, ())",
+            "readrun.ReadRun.feed = lambda *_: outfile.check_overwrite(outfile.__file__, False, ())",
             "exists; give --force to overwrite it",
         ),
     ],

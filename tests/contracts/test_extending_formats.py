@@ -16,8 +16,8 @@ from kinspect.cli.options import LINES_ALONE
 FORMAT = """
 import struct, sys, types
 
-from kinspect.formats import BYTES, FORMATS, Format
-from kinspect.sink import EXCHANGE, Piece, PieceSink
+from kinspect.formats import BYTES, FORMATS, OutputFormat
+from kinspect.sink import EXCHANGE, WrittenLine, PieceSink
 
 
 class Frames(PieceSink):
@@ -28,7 +28,7 @@ class Frames(PieceSink):
 
     def piece(self, line):
         text = b"\\n" + (line.api or "").encode() + bytes([10, 0, 255])
-        return Piece(struct.pack(">I", len(text)) + text)
+        return WrittenLine(struct.pack(">I", len(text)) + text)
 
     def put(self, piece):
         self._count += 1
@@ -45,17 +45,17 @@ class Frames(PieceSink):
 
 sys.modules["frames"] = types.ModuleType("frames")
 sys.modules["frames"].open_sink = Frames
-FORMATS["frames"] = Format("frames", BYTES, "frames made up by a test")
+FORMATS["frames"] = OutputFormat("frames", BYTES, "frames made up by a test")
 
 import functools
 
 from kinspect import jobs
-from kinspect.cli import main, read
+from kinspect.cli import main, readcommand
 from kinspect.jobs import worker
 
 # Of a small capture many chunks.
 worker.CHUNK_BYTES = jobs.CHUNK_BYTES = 4096
-read.open_timeline = functools.partial(read.open_timeline, block_size=1024)
+readcommand.open_timeline = functools.partial(readcommand.open_timeline, block_size=1024)
 sys.exit(main())
 """
 """The command with a format of bytes: a head, a frame with its size for each exchange, and their number."""

@@ -96,14 +96,14 @@ VALUES = {
 """Values of options of which not everything is one."""
 ELSEWHERE = {
     "__init__.resolve_command": "a command that there is not",
-    "explore.explore": "no terminal",
-    "live.live": "no interface",
+    "explorecommand.explore": "no terminal",
+    "livecommand.live": "no interface",
     "options.split": "one of the names of an option",
     "options.usage": "a value that cannot be used",
-    "otlp.make_otlp": "a URL",
-    "pipeline._chosen": "one of the names of an option",
-    "pipeline._setting": "a setting",
-    "pipeline.refuse": "an option that there was",
+    "otlpoptions.make_otlp": "a URL",
+    "pipelinecommand._chosen": "one of the names of an option",
+    "pipelinecommand._setting": "a setting",
+    "pipelinecommand.refuse": "an option that there was",
 }
 """Functions that refuse a single value, and which."""
 EACH = [
@@ -177,4 +177,4 @@ def test_usage_errors_elsewhere_are_about_one_value():
             for node in ast.walk(function):
                 if isinstance(node, ast.Raise) and "UsageError" in ast.unparse(node):
                     found.add(f"{path.stem}.{function.name}")
-    assert found - {"pipeline.refused", "rules.check"} == ELSEWHERE.keys()
+    assert found - {"pipelinecommand.refused", "rules.check"} == ELSEWHERE.keys()

@@ -30,7 +30,7 @@ def somebody(*rights):
 
 LOADED = """
 import sys
-from kinspect.cli import live, main
+from kinspect.cli import livecommand, main
 from kinspect.cli.preload import preload
 preload({"explore": False, "metrics": None, "format_name": "auto", "otlp": None})
 sys.exit(main())
