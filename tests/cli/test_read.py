@@ -423,9 +423,9 @@ def test_a_signal_to_end_flushes_and_sums_up(command, capture, number, name, sta
 ENDLESS = """
 import os, sys
 from kinspect import cli
-from kinspect.output import lines
+from kinspect.output import linesink
 
-first = lines.LineSink.take
+first = linesink.LineSink.take
 
 def take(sink, one):
     if one.correlation_id == 1:
@@ -435,7 +435,7 @@ def take(sink, one):
     while True:
         pass
 
-lines.LineSink.take = take
+linesink.LineSink.take = take
 sys.exit(cli.main())
 """
 """The command, which gets signals when it begins to write its second exchange, and would never be done with that."""
