@@ -14,9 +14,11 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
 def cell(value: Any) -> Any:
     """A value as text in a cell: of a list its values, of an object its keys with theirs, joined by semicolons; as JSON
-    where there are objects in it."""
+    where there are objects in it; truth as JSON writes it."""
     if value is None or isinstance(value, str):
         return _defused(value or "")
+    if isinstance(value, bool):
+        return "true" if value else "false"
     if not isinstance(value, (list, dict)):
         return value
     inner = value.values() if isinstance(value, dict) else value
