@@ -48,7 +48,8 @@ def test_a_line_is_written_within_200_ms(apart, monkeypatch):
         sort=None,
         stops_at=None,
     )
-    run = ReadRun(packets, Inspector(), options, Interrupt(), None, [times])
+    stream = SimpleNamespace(file=SimpleNamespace(begin=lambda: None))
+    run = ReadRun(packets, Inspector(), options, Interrupt(), stream, [times])
     for lines in run.fed():
         run.show(lines)
     completed = packets.completed()

@@ -401,7 +401,8 @@ def taken_at(state):
 def test_metrics_are_sums_over_the_lines(kinspect, collector, send):
     paths = captures(CAPTURES / "4.4.0")
     told = send("--otlp-signals", "metrics", *paths)
-    assert "1 state of metrics delivered\n" in told.err
+    # A slow machine sends more than the last one.
+    assert re.search(r"otlp: \d+ states? of metrics delivered\n", told.err)
     lines, found = read(kinspect, *paths), points(collector)
     exchanges = Counter((line["api"] or "unknown", line["outcome"]) for line in lines)
     assert {
