@@ -11,6 +11,7 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import View
 from kinspect.output import Opening
 from kinspect.output.cells import cell
+from kinspect.output.linefacts import at
 from kinspect.output.linesink import LineSink
 
 COLUMNS = tuple(
@@ -36,15 +37,14 @@ class CsvRows:
     """The row of each exchange, and the header above them."""
 
     def __init__(self, view: View) -> None:
-        columns = COLUMNS if view.fields is None else tuple(view.fields)
-        self._view = replace(view, fields=columns)
-        self._paths = [column.split(".") for column in columns]
+        self._columns = COLUMNS if view.fields is None else tuple(view.fields)
+        self._view = replace(view, fields=self._columns)
         self._writer = csv.writer(_Text(), lineterminator="\n")
-        self.header = self._row(columns)
+        self.header = self._row(self._columns)
 
     def exchange(self, exchange: Exchange) -> bytes:
         line = self._view.exchange(exchange)
-        return self._row([cell(_at(line, path)) for path in self._paths])
+        return self._row([cell(at(line, column)) for column in self._columns])
 
     def _row(self, cells: Sequence[Any]) -> bytes:
         # It returns what the text's `write` does.
@@ -55,13 +55,3 @@ class CsvRows:
 class _Text:
     def write(self, text: str) -> str:
         return text
-
-
-def _at(value: Any, path: Sequence[str]) -> Any:
-    """The value at a path; through lists, those in all of their entries."""
-    for place, name in enumerate(path):
-        if isinstance(value, list):
-            found = [_at(each, path[place:]) for each in value]
-            return [each for inner in found for each in (inner if isinstance(inner, list) else [inner])]
-        value = value.get(name) if isinstance(value, dict) else None
-    return value

@@ -17,10 +17,14 @@ MESSAGE_MOST = 256
 Line = dict[str, Any]
 
 
-def at(line: Line, path: str) -> Any:
-    """The value at a dotted path; None where there is none."""
-    value: Any = line
-    for name in path.split("."):
+def at(line: Any, path: str) -> Any:
+    """The value at a dotted path; None where there is none. Through lists those in all of their entries."""
+    value = line
+    for place, name in enumerate(names := path.split(".")):
+        if isinstance(value, list):
+            below = ".".join(names[place:])
+            found = [at(each, below) for each in value]
+            return [each for inner in found for each in (inner if isinstance(inner, list) else [inner])]
         if not isinstance(value, dict):
             return None
         value = value.get(name)
