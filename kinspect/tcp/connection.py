@@ -92,18 +92,7 @@ class HalfConnection:
         ack bytes calm clock conflicts direction far fin_guessed finished frame gap_bytes hops isn next
         packets scope seen time trace
     """.split()
-    __slots__ = (
-        *STATE,
-        "connection",
-        "handler",
-        "held",
-        "island",
-        "linked",
-        "peer",
-        "row",
-        "sender",
-        "thinned",
-    )
+    __slots__ = STATE + "connection handler held island linked peer row sender thinned".split()
 
     connection: Connection
     island: Island
