@@ -54,6 +54,11 @@ LOOKS: Final = 16
 OUTCOME_REASONS: Final = {"fin": "closed", "reuse": "closed"}
 
 
+def _grown(sizes: tuple[int, int], direction: int, by: int) -> tuple[int, int]:
+    first, second = sizes
+    return (first, second + by) if direction else (first + by, second)
+
+
 class _Held:
     """Data and gaps that came before the connection was recognised."""
 
@@ -65,7 +70,7 @@ class _Held:
     def __init__(self) -> None:
         # Direction, time, frame, and bytes or the size of a gap with its cause.
         self.items: list[tuple[int, int | None, int, bytes | int, str]] = []
-        self.head_sizes = [0, 0]  # by direction, length of the stream up to its first gap
+        self.head_sizes: tuple[int, int] = (0, 0)  # by direction, length of the stream up to its first gap
         self.cut: tuple[int, ...] = ()  # the directions in which there was a gap
         self.first_end: int | None = None  # the direction whose FIN came first
         self.needed = 0  # length of the client's first message, once its size is known
@@ -74,9 +79,9 @@ class _Held:
         self.look_again = 0  # held size at which the next look is taken
         # Of a connection not seen from its start, by direction: bytes let go and missing bytes before those held, and
         # the number of bytes to come that are not held.
-        self.gone = [0, 0]
-        self.missed = [0, 0]
-        self.skip = [0, 0]
+        self.gone: tuple[int, int] = (0, 0)
+        self.missed: tuple[int, int] = (0, 0)
+        self.skip: tuple[int, int] = (0, 0)
 
     def state(self) -> list[Any]:
         """State for `from_state`, as plain values."""
@@ -92,14 +97,14 @@ class _Held:
         self.items.append((direction, time, frame, data, ""))
         self.size += len(data)
         if direction not in self.cut:
-            self.head_sizes[direction] += len(data)
+            self.head_sizes = _grown(self.head_sizes, direction, len(data))
 
     def skips(self, direction: int, size: int) -> bool:
         """True for data that is not held."""
         if self.skip[direction] <= 0:
             return False
-        self.skip[direction] -= size
-        self.gone[direction] += size
+        self.skip = _grown(self.skip, direction, -size)
+        self.gone = _grown(self.gone, direction, size)
         return True
 
     def let_go(self, sender: int = 0, behind: int = 0) -> None:
@@ -112,16 +117,16 @@ class _Held:
                 there += len(item)
         for direction, _, _, item, _ in self.items[:at]:
             if isinstance(item, int):
-                self.missed[direction] += item
+                self.missed = _grown(self.missed, direction, item)
             else:
-                self.gone[direction] += len(item)
-        held, self.items, self.size, self.head_sizes, self.cut = self.items[at:], [], 0, [0, 0], ()
+                self.gone = _grown(self.gone, direction, len(item))
+        held, self.items, self.size, self.head_sizes, self.cut = self.items[at:], [], 0, (0, 0), ()
         for direction, time, frame, item, cause in held:
             if isinstance(item, int):
                 self.gap(direction, time, frame, item, cause)
             else:
                 first = 0 if self.items else max(there - behind, 0)
-                self.gone[direction] += first
+                self.gone = _grown(self.gone, direction, first)
                 self.data(direction, time, frame, item[first:])
         self.looks, self.look_again = LOOKS, 0
 
@@ -134,7 +139,7 @@ class _Held:
         else:
             # What is skipped must not join the bytes on both sides of it.
             self.let_go()
-            self.skip[busy] = self.gone[busy] // SKIPPED_PART
+            self.skip = _grown(self.skip, busy, self.gone[busy] // SKIPPED_PART - self.skip[busy])
 
     def gap(self, direction: int, time: int | None, frame: int, size: int, cause: str) -> None:
         self.items.append((direction, time, frame, size, cause))
