@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from itertools import permutations
 from typing import Any, NamedTuple, Unpack
 
 from kinspect import seen
@@ -12,7 +13,9 @@ from kinspect.errors import KinspectError
 from kinspect.facts import Facts
 from kinspect.filters.filterdefinitions import (
     BODIES,
+    END,
     FILTERS,
+    START,
     WAITS,
     FilterDefinition,
     Filters,
@@ -56,10 +59,10 @@ class Filter:
         values: Mapping[str, Any] = chosen
         given = {name: value for name, value in values.items() if _is_given(FILTERS[name], value)}
         tests = {name: self._test(name, given[name], named) for name in FILTERS if name in given}
-        self._since, self._until = (
-            tests[name].moment if name in tests else None for name in ("since", "until")
-        )
-        _check_order(self._since, self._until, named)
+        self._moments = [
+            (FILTERS[name].cuts, name, test.moment) for name, test in tests.items() if test.moment
+        ]
+        _check_order(self._moments, named)
         self.asked = [
             ActiveFilter(option_of(name), FILTERS[name], tests[name])
             for name in sorted(tests, key=lambda name: FILTERS[name].turn)
@@ -81,13 +84,17 @@ class Filter:
 
     @property
     def begin(self) -> int | None:
-        """The moment of `--since`, in nanoseconds since the epoch; None without it."""
-        return self._since.at(self.start) if self._since is not None else None
+        """The moment from which it takes exchanges, in nanoseconds since the epoch; None without one."""
+        return max(self._known(START), default=None)
 
     @property
     def end(self) -> int | None:
-        """The moment of `--until`, in nanoseconds since the epoch; None without it."""
-        return self._until.at(self.start) if self._until is not None else None
+        """The moment before which it takes exchanges, in nanoseconds since the epoch; None without one."""
+        return min(self._known(END), default=None)
+
+    def _known(self, cuts: str) -> list[int]:
+        moments = [moment.at(self.start) for own, _, moment in self._moments if own == cuts]
+        return [moment for moment in moments if moment is not None]
 
     @property
     def options(self) -> list[str]:
@@ -150,11 +157,12 @@ def _is_given(row: FilterDefinition, value: Any) -> bool:
     return value is not None and value is not False and (bool(value) or not row.many)
 
 
-def _check_order(since: Instant | None, until: Instant | None, named: Callable[[str], str]) -> None:
-    # An absolute time and one relative to the capture's start can be compared only when the start is known.
-    if since is not None and until is not None and since.base == until.base and since.ns >= until.ns:
-        why = "times without a date are of the capture's first day" if since.base == DAY else EMPTY_RANGE
-        raise KinspectError(f"{named('since')} is not before {named('until')}: {why}")
+def _check_order(moments: Iterable[tuple[str, str, Instant]], named: Callable[[str], str]) -> None:
+    for (cuts, first, since), (others, last, until) in permutations(moments, 2):
+        # An absolute time and one relative to the capture's start can be compared only when the start is known.
+        if (cuts, others, since.base) == (START, END, until.base) and since.ns >= until.ns:
+            why = "times without a date are of the capture's first day" if since.base == DAY else EMPTY_RANGE
+            raise KinspectError(f"{named(first)} is not before {named(last)}: {why}")
 
 
 def filter_from(options: Mapping[str, Any]) -> Filter:

@@ -68,7 +68,7 @@ def _nothing(_: Facts) -> Iterable[str | None]:
 class FilterDefinition(ABC):
     """A filter. `help`: its line in `--help`; `metavar`: what stands for its value there, None: it has none; `turn`: of
     several filters those with smaller numbers are asked first, so that bodies are decoded for few exchanges; `needs`:
-    what must be read for it; `cuts`: what it cuts away.
+    what must be read for it; `cuts`: what it cuts away; `kind`: what exchanges must name one of, or it leaves them out.
 
     `words`: the values that there are, for completion; `offered`: names of an exchange that its values may be, for
     completion in the explorer, which offers `words` too if `all_offered`. `left_out`: values to be told of the
@@ -85,6 +85,7 @@ class FilterDefinition(ABC):
     turn: int
     needs: str = HEADS
     cuts: str = EXCHANGES
+    kind: str | None = None
     words: Callable[[], Iterable[str]] | None = None
     all_offered: bool = True
     offered: Names = _nothing
@@ -326,6 +327,7 @@ TOPIC = Matching(
     help="Topics, by name or whole id, in the request, the response or the fetch session.",
     turn=6,
     needs=BODIES,
+    kind="topic",
     check=topic_predicate,
     known=_topics,
     offered=lambda facts: facts.summary.topics,
@@ -340,6 +342,7 @@ GROUP = Matching(
     help="Groups, in the request or the response.",
     turn=5,
     needs=BODIES,
+    kind="group",
     known=lambda facts: (facts.summary.groups, _bodies_known(facts)),
     offered=lambda facts: facts.summary.groups,
     called="groups",
@@ -505,6 +508,11 @@ def option_of(name: str) -> str:
 def definition_of(option: str) -> FilterDefinition:
     """The filter of an option."""
     return FILTERS[option.removeprefix("--").replace("-", "_")]
+
+
+def kinds() -> dict[str, str]:
+    """Options of the filters that leave out all exchanges that name nothing of a kind, and the kind."""
+    return {option_of(name): row.kind for name, row in FILTERS.items() if row.kind is not None}
 
 
 def cutting_more(options: Iterable[str], *cuts: str) -> bool:

@@ -35,6 +35,16 @@ for like in "since", "until", "port", "client_host", "topic":
     context = ResultContext(LearnedNames(), options=frozenset({"--made-up"}))
     print(like, context.chosen, context.begun, Client().is_whole(context))
 """
+SCAN = """
+import sys
+from kinspect.filters.filterdefinitions import FILTERS
+FILTERS["made_up"] = FILTERS["port"]
+from kinspect.spark.datasource import CaptureReader, parse_options
+
+for name in "port", "made_up":
+    reader = CaptureReader(parse_options({"path": sys.argv[1], "table": "segments", name: "37824"}))
+    print(sum(rows.num_rows for part in reader.partitions() for rows in reader.read(part)))
+"""
 COMMAND = """
 import sys
 from kinspect.cli import main
@@ -125,3 +135,23 @@ def test_a_filter_is_one_of_the_explorer_and_of_python(extended):
     assert found["values"][:2] == ["made-up=answered", "made-up=no_response"]
     assert found["rows"] == found["read"]
     assert found["rows"]
+
+
+@pytest.mark.tools
+def test_a_filter_is_one_of_a_scan_on_spark(extended):
+    some, made_up = map(int, extended("", SCAN, CAPTURE).stdout.split())
+    assert some == made_up > 20
+
+
+def test_a_range_of_times_is_one_whatever_its_filters_are_called(extended):
+    made_up = """
+from kinspect.filters.filterdefinitions import FILTERS
+for name in "since", "until":
+    FILTERS[f"made_up_{name}"] = FILTERS[name]
+"""
+    times = ["--since", "+1s", "--made-up-since", "+2s", "--until", "+4s", "--made-up-until", "+3s"]
+    answer = extended(made_up, COMMAND, "topics", CAPTURE, *times, "--format", "json")
+    alone = extended("", COMMAND, "topics", CAPTURE, "--since", "+2s", "--until", "+3s", "--format", "json")
+    assert json.loads(answer.stdout)["rows"] == json.loads(alone.stdout)["rows"]
+    said = extended(made_up, COMMAND, "read", CAPTURE, *times, "--made-up-since", "+5s").stderr
+    assert "--made-up-since is not before --until: nothing is from then on and before that" in said

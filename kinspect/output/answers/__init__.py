@@ -10,10 +10,11 @@ from typing import Any, TextIO
 
 import orjson
 
+from kinspect.filters.filterdefinitions import kinds
 from kinspect.jsontext import escape_json
 from kinspect.output import Style
 from kinspect.output.answers.lacks import AnswerCounts, lacks
-from kinspect.output.answers.typed import NAMED, NOTHING, Typed
+from kinspect.output.answers.typed import NOTHING, Typed
 from kinspect.output.cells import cell
 
 TABLE, JSON, JSONL, CSV = "table", "json", "jsonl", "csv"
@@ -39,7 +40,7 @@ def document(
     """The object of an answer. `summary`: the `summary` line's object; `span`: when the capture begins and ends;
     `filters`: options of the filter that was given; `served`: those of them that left out nothing of a row; `instead`:
     what there is where nothing passed them; `ended`: why not all was read."""
-    incomplete = lacks(summary, counted, filters, ended)
+    incomplete, named = lacks(summary, counted, filters, ended), kinds()
     return {
         "answer": answer,
         "schema_version": SCHEMA_VERSION,
@@ -59,7 +60,7 @@ def document(
             "tls_not_decrypted": sum(summary["tls_not_decrypted"].values()),
             "left_out": counted.left_out,
             "filters": [*filters],
-            "only_naming": [NAMED[option] for option in filters if option in NAMED and option not in served],
+            "only_naming": [named[option] for option in filters if option in named and option not in served],
             "instead": instead,
             "complete": not incomplete,
             "incomplete": incomplete,

@@ -8,8 +8,7 @@ from math import inf
 from shlex import quote
 from typing import Any
 
-from kinspect.filters.filterdefinitions import TIMES, cutting_more
-from kinspect.output.answers import typed
+from kinspect.filters.filterdefinitions import TIMES, cutting_more, kinds
 from kinspect.output.answers.layout import (
     ERROR,
     TIME_OF_DAY,
@@ -95,7 +94,7 @@ def _only_named(rows: list[Row]) -> str:
 def _notes(rows: list[Row], capture: Row) -> list[str]:
     """Why lags are not known."""
     unknown = [one for row in rows for one in row.get("committed", {}).values() if one["lag"] is None]
-    if unknown and cutting_more({*capture["filters"]} - typed.NAMED.keys(), *TIMES):
+    if unknown and cutting_more({*capture["filters"]} - kinds().keys(), *TIMES):
         return ["LAG ?: it is not known whether what the filters left out commits or reads further."]
     return [why for why, holds in _WHY_NO_LAG.items() if any(map(holds, unknown))]
 

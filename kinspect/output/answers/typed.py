@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from shlex import quote
 from typing import Any, Final, NamedTuple
 
+from kinspect.filters.filterdefinitions import kinds
+
 TYPED: Final = 5
 """Captures that the command names; of more it has their place."""
 PLACE: Final = "CAPTURE..."
 """Place of captures that cannot be named again."""
-NAMED: Final = {"--group": "group", "--topic": "topic"}
-"""Options of the filter that leave out all exchanges that name nothing of the kind, and the kind."""
 
 Row = dict[str, Any]
 
@@ -28,7 +28,7 @@ class Typed(NamedTuple):
         """The command that `more` makes of the captures' names and the rows, with the options that were given but for
         those that it has itself, and those that ask for names that the counted exchanges need not have."""
         text = more(" ".join(map(quote, self.captures)) if len(self.captures) <= TYPED else PLACE, rows)
-        unnamed = [option for option, kind in NAMED.items() if kind not in capture["only_naming"]]
+        unnamed = [option for option, kind in kinds().items() if kind not in capture["only_naming"]]
         own = frozenset([*re.findall(r"(?<!\S)--[a-z-]+", text), *unnamed])
         given = [
             name if value is None else f"{name} {quote(value)}"
