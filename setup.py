@@ -41,6 +41,7 @@ INTERPRETED = {
             "captureworker",
         )
     ),
+    "kinspect/link/addedlayers.py",  # calls what other packages have
     "kinspect/records/recordset.py",  # a subclass of `list` cannot be compiled
     "kinspect/protocol/codec.py",  # takes what users give it: compiled code would refuse types before it could
 }

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from functools import cache
 from importlib import import_module
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from kinspect import extensions
+from kinspect.extras import EXTRAS
 from kinspect.output import DETAIL, ECS, JSONL, NONE, TABLE, Opening
 from kinspect.sink import Sink
 from kinspect.tables.tablenames import RECORDS, TABLES
@@ -111,6 +115,14 @@ FORMATS = {
     ),
 }
 """All output formats by their names, in the order of the help."""
+NAMES = frozenset({*FORMATS, "auto", "json", "view"})
+"""Names that `--format` has without other packages."""
+FIRST_WORDS = frozenset(
+    """
+    broker client clock decode errors fragment help idle max metrics min no otlp output reorder rotate show stats topic
+    """.split()
+)
+"""First words of options: no format of another package has options that begin with them."""
 
 
 def those_that_write(what: str) -> list[str]:
@@ -127,3 +139,33 @@ def open_sink(name: str, opening: Opening) -> Sink:
     """The sink of a format that writes anything. Its libraries are loaded only here."""
     sink: Sink = import_module(FORMATS[name].module or "").open_sink(opening)
     return sink
+
+
+@cache
+def add_formats() -> None:
+    """Add the formats of other packages: entry points of the group `kinspect.formats`."""
+    FORMATS.update(extensions.added("kinspect.formats", NAMES, _fault))
+
+
+def _fault(name: str, row: Any) -> str:
+    if not isinstance(row, OutputFormat):
+        return f"a {type(row).__name__} is not a kinspect.formats.OutputFormat"
+    if re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name) is None or name in FIRST_WORDS:
+        return "a format cannot have this name"
+    begins = name.replace("-", "_") + "_"
+    fits = {
+        "writes": row.writes in (LINES, PEOPLE, BYTES, FOLDER),
+        "help": row.help.isprintable(),
+        "has": row.has <= frozenset().union(*(each.has for each in FORMATS.values())),
+        "extra": row.extra is None or row.extra in EXTRAS,
+        "own": all(isinstance(own, FormatOption) and own.name.startswith(begins) for own in row.own),
+        "refused": all(
+            isinstance(each, RefusedOptions) and all(isinstance(part, str | tuple) for part in each)
+            for each in row.refused
+        ),
+    }
+    if wrong := [field for field, fit in fits.items() if not fit]:
+        return f"{wrong[0]} cannot be {getattr(row, wrong[0])!r}"
+    if row.module is not None and not callable(getattr(import_module(row.module), "open_sink", None)):
+        return f"its module {row.module!r} has no function open_sink"
+    return ""

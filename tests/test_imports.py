@@ -22,6 +22,7 @@ NOT_FOR_A_SMALL_READ = (
         "decimal",
         "fnmatch",
         "hashlib",
+        "importlib.metadata",
         "ipaddress",
         "logging",
         "mmap",

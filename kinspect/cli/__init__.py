@@ -8,12 +8,13 @@ import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from itertools import pairwise
 from types import ModuleType
 from typing import IO, TYPE_CHECKING, Any, TextIO
 
 import click
 
-from kinspect import __version__
+from kinspect import __version__, extensions
 from kinspect.analysis.answernames import ANSWERS
 from kinspect.cli import completed
 from kinspect.errors import KinspectError, shortened
@@ -27,6 +28,9 @@ PROGRAM = "kinspect"
 FAILED, INTERRUPTED = 1, 130
 SUMMARY = "summary"
 """The command of captures alone."""
+HELP = frozenset({"-h", "--help"})
+HAVE_FORMATS = ("read", "live")
+"""Commands that print exchanges in any format."""
 
 SECTIONS = {
     "Look": {
@@ -49,6 +53,16 @@ COMMANDS = {name: line for commands in SECTIONS.values() for name, line in comma
 answers."""
 
 CAPTURE_NAME = re.compile(r".+\.(?:pcap|pcapng|cap|snoop|erf)(?:\.?\d+)?(?:\.(?:gz|zst|lz4))?", re.IGNORECASE)
+
+
+def _looks_for_formats(ctx: click.Context, args: list[str]) -> bool:
+    """True if all formats are shown, or one is asked for that is not kinspect's own: the options of the command are
+    made of those there are."""
+    from kinspect.formats import NAMES
+
+    behind = [argument for option, argument in pairwise(args) if option == "--format"]
+    joined = [argument.partition("=")[2] for argument in args if argument.startswith("--format=")]
+    return ctx.resilient_parsing or not NAMES.issuperset(behind + joined) or not HELP.isdisjoint(args)
 
 
 class NoCommandError(click.UsageError):
@@ -111,6 +125,10 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] not in COMMANDS and _may_be_capture(args[0]):
             return SUMMARY, self.get_command(ctx, SUMMARY), args
+        if args[0] in HAVE_FORMATS and _looks_for_formats(ctx, args):
+            from kinspect.formats import add_formats
+
+            add_formats()
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
@@ -138,7 +156,7 @@ def _print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
         ctx.exit()
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, context_settings={"help_option_names": sorted(HELP)})
 @click.option(
     "--version",
     is_flag=True,
@@ -181,11 +199,14 @@ def _complete(asked: str) -> int:
     """Print the words that a shell asks for; it has put the line into the environment too."""
     from click.shell_completion import shell_complete
 
+    # Nothing but words belongs on the line that is being typed.
+    extensions.tell = extensions.kept.append
     return shell_complete(group, {}, PROGRAM, completed.VARIABLE, asked)
 
 
 def _execute(arguments: list[str]) -> int:
     debug = False
+    extensions.tell = complain
     try:
         with group.make_context(PROGRAM, arguments) as context:
             debug = context.params["debug"]

@@ -197,7 +197,7 @@ SHOWN_RULES = (
     ),
 )
 OWN: list[Any] = [
-    click.option(f"--{own.name}", metavar="NAMES", help=own.help)
+    click.option(option_of(own.name), metavar="NAMES", help=own.help)
     for each in FORMATS.values()
     for own in each.own
 ]
@@ -462,7 +462,7 @@ def make_own(values: dict[str, Any], format_name: str) -> dict[str, frozenset[st
         return {}
     given = {own: values.get(own.name) for own in FORMATS[format_name].own}
     return {
-        own.name: None if value is None else frozenset(split(f"--{own.name}", [value], own.words))
+        own.name: None if value is None else frozenset(split(option_of(own.name), [value], own.words))
         for own, value in given.items()
     }
 

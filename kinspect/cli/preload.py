@@ -11,6 +11,7 @@ from kinspect.analysis.answernames import ANSWERS
 from kinspect.cli.options import OTLP
 from kinspect.extras import has
 from kinspect.formats import FORMATS
+from kinspect.link.addedlayers import added_layers
 
 
 class Preload(NamedTuple):
@@ -69,5 +70,6 @@ def preload(values: dict[str, Any]) -> None:
         if each.asked(values) and (each.extra is None or has(each.extra)):
             for name in each.modules:
                 import_module(name)
+    added_layers()
     # The widths of characters are loaded with the first one beyond ASCII.
     import_module("rich.cells").cell_len("…")

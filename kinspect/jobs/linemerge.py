@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import cbor2
 
+from kinspect import extensions
 from kinspect.background import error_from
 from kinspect.errors import CaptureError, KinspectError, capture_error
 from kinspect.jobs.link import DONE, FAILED, SCANNED, STOP, TEXT, TURN, JobWorker, LostError
@@ -197,6 +198,8 @@ class LineMerge:
             totals["caps_hit"][cap] = first["totals"]["caps_hit"][cap]
         totals["late_lines"] = self._order.late
         errors = [capture_error(*error) for error in first["errors"]]
+        for line in first["extensions"]:
+            extensions.tell(line)
         for share in shares:
             self._output.merge(share["part"])
         return Shares(Counts(**first["counts"]), totals, len(unresolved), errors)

@@ -11,6 +11,7 @@ from zlib import crc32
 
 import cbor2
 
+from kinspect import extensions
 from kinspect.background import telling
 from kinspect.jobs.chunks import CHUNK_BYTES
 from kinspect.jobs.link import DONE, FAILED, SCANNED, STOP, Link, LostError
@@ -58,6 +59,7 @@ def own_islands(number: int, count: int) -> dict[str, Any]:
 
 def work(job: WorkerJob, number: int, count: int, link: Link) -> None:
     """Run a worker: read the packets, and send its counts, or the exception that ended it."""
+    extensions.tell = extensions.kept.append
     telling(
         lambda: link.send(DONE, cbor2.dumps(_Reader(job, number, count, link).read())),
         lambda told: link.send(FAILED, cbor2.dumps(told)),
@@ -84,7 +86,7 @@ class _Reader:
         self._tell(True)
         while self._turns < self._scanned:
             self._hear(True)
-        return {"part": self._job.part(), **self._counted()}
+        return {"part": self._job.part(), "extensions": extensions.kept, **self._counted()}
 
     def _chunks(self, blocks: Iterator[Block]) -> Iterator[Block]:
         """The blocks; each chunk of them is reported before the block after it."""

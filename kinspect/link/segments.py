@@ -5,7 +5,8 @@ from __future__ import annotations
 import struct
 from typing import Any, Final
 
-from kinspect.link.cursor import LINK_TYPE, Assembler, Cursor
+from kinspect.link.addedlayers import added_layers
+from kinspect.link.cursor import LINK_TYPE, PPP, Assembler, Cursor
 from kinspect.link.fragments import PART, Fragments
 from kinspect.link.tables import LAYERS, layer_name
 from kinspect.model import Block, Caps, Counts, Segment
@@ -139,7 +140,12 @@ def walk(
     """Read one packet layer by layer. True: the cursor holds a segment. False: `cursor.reason` says why it does not."""
     cursor.reset(data, start, end, wire_length, time)
     code = LINK_TYPE + link_type
-    while (layer := LAYERS.get(code)) is not None:
+    while True:
+        layer = LAYERS.get(code)
+        if layer is None and LINK_TYPE <= code < PPP:
+            layer = added_layers().get(code)
+        if layer is None:
+            break
         code = layer(cursor)
         if code < 0:
             return not cursor.reason

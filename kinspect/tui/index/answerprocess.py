@@ -19,6 +19,7 @@ from typing import Any
 
 import orjson
 
+from kinspect import extensions
 from kinspect.background import Child, error_from, spoken, telling
 from kinspect.errors import KinspectError
 from kinspect.tui.index.batchpipe import receive_batch, send_batch
@@ -124,6 +125,8 @@ def _close_others(kept: Container[int]) -> None:
 
 def _work(descriptor: int, inputs: Inputs, spool: Spool) -> None:
     """Answer the question that comes over a connection."""
+    # The process that reads the captures has them too.
+    extensions.tell = extensions.kept.append
     connection, told = Connection(descriptor), 0.0
 
     def tell(part: float) -> None:

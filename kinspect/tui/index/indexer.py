@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
+from kinspect import extensions
 from kinspect.analysis.answers.expected import Expectation
 from kinspect.capture import Timeline
 from kinspect.capture.places import has_places
@@ -127,7 +128,10 @@ class RowBatch(NamedTuple):
         """The same batch marked as the last one."""
         return self._replace(
             done=True,
-            errors=[(error.status, printable(str(error))) for error in errors],
+            errors=[
+                *((error.status, printable(str(error))) for error in errors),
+                *((0, line) for line in extensions.kept),
+            ],
             unread=sum(error.unread for error in errors),
             summary=summary,
         )

@@ -10,6 +10,7 @@ from functools import partial
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 
+from kinspect import extensions
 from kinspect.background import Child, spoken, telling
 from kinspect.tui.index.answerprocess import NICE, AnswerProcess
 from kinspect.tui.index.batchpipe import receive_batch, send_batch, send_error
@@ -64,6 +65,8 @@ class IndexProcess:
 
 def _work(writer: Connection, inputs: Inputs, spool: Spool, packets: LivePackets | None) -> None:
     """Read, and send batches, or what went wrong."""
+    # They go with the last batch.
+    extensions.tell = extensions.kept.append
     send = partial(send_batch, writer)
     if packets is None:
         work = partial(index, inputs, spool, send)
