@@ -1,4 +1,4 @@
-"""`make compiled` runs all tests in the compiled form and says so here; `make test` those of the source."""
+"""`make compiled` runs tests in the compiled form and says so here; `make test` those of the source."""
 
 from __future__ import annotations
 
