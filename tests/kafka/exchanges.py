@@ -95,12 +95,12 @@ def framed(frame: bytes, direction: str, api_key: int, version: int) -> Exchange
     return found
 
 
-def batch(*records: tuple[bytes | None, bytes | None], control: bool = False) -> bytes:
-    """A batch v2, not compressed, of (key, value) records; each has one header, `h` = `x`."""
+def batch(*records: tuple[bytes | None, bytes | None], control: bool = False, header: bytes = b"x") -> bytes:
+    """A batch v2, not compressed, of (key, value) records; each has one header, `h`."""
     rows = b""
     for index, (key, value) in enumerate(records):
         row = b"\0" + _varint(index) + _varint(index) + _sized(key) + _sized(value)
-        row += _varint(1) + _sized(b"h") + _sized(b"x")
+        row += _varint(1) + _sized(b"h") + _sized(header)
         rows += _varint(len(row)) + row
     last = len(records) - 1
     tail = pack(">hiqqqhii", 0x20 if control else 0, last, 1000, 1000 + last, -1, -1, -1, len(records)) + rows

@@ -46,7 +46,7 @@ _PROTOCOL_TYPE: Final = frozenset({PROTOCOL_TYPE})
 
 
 class Scope:
-    """Context of the field that is being shown. `redactions` counts the secrets left out so far."""
+    """Context of the field that is being shown. `redactions` counts the secrets and record sets left out so far."""
 
     __slots__ = """
         _exchange _message _room _summary protocol_type redactions logger sensitive topic
@@ -290,7 +290,7 @@ class _BodyWriter:
         return edit
 
     def _envelope(self, name: str) -> Edit:
-        """Bytes of an Envelope: shown raw only if they could be read and hold no secret."""
+        """Bytes of an Envelope: shown raw only if they could be read and hold nothing that is hidden."""
         readers: dict[str, Form] = {
             REQUEST_DATA: lambda value, scope: self._inner(scope.inner_message(REQUEST_DATA, value), scope),
             RESPONSE_DATA: lambda value, scope: self._inner(scope.inner_message(RESPONSE_DATA, value), scope),
@@ -303,7 +303,7 @@ class _BodyWriter:
         def edit(shown: Struct, struct: Struct, value: Any, scope: Scope) -> None:
             before = scope.redactions
             found = None if value is None else read(value, scope)
-            if show_secrets or (found is not None and scope.redactions == before):
+            if scope.redactions == before and (show_secrets or found is not None):
                 shown[name] = base64_text(value)
             else:
                 scope.redactions += redact(shown, name, value)

@@ -87,6 +87,9 @@ class RecordView:
                     self._plain_text(records)
                 else:
                     self._plain(records)
+        if self._payload is _none and (found or found.partial_bytes):
+            # Nor are the bytes of a message around them to be shown.
+            around.redactions += 1
         batches: list[dict[str, Any]] = found
         if self._int64_text:
             batches = [
