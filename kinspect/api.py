@@ -95,8 +95,8 @@ def answer(
     Raises `KinspectError` as `read` does, and for an answer that there is not.
     """
     # Loaded when it is asked for.
-    from kinspect.analysis.answer import open_answer
-    from kinspect.answers import AnswerCounter
+    from kinspect.answers import open_answer
+    from kinspect.answers.counter import AnswerCounter
 
     counted = AnswerCounter({name: open_answer(name, **options)})
     run = _beginning(paths, more, filter, keylog, topic_names, decode_as, caps, counted.lines)()

@@ -68,9 +68,17 @@ def loaded(heavy, *arguments):
     return result.stderr.splitlines()[-1]
 
 
-@pytest.mark.parametrize("option", ["--help", "--version"])
-def test_help_and_version_load_no_library_but_click(option):
-    assert loaded(HEAVY, option) == ""
+@pytest.mark.parametrize(("option", "found"), [("--help", "orjson"), ("--version", "")])
+def test_help_and_version_load_no_library_but_click_and_what_answers_load(option, found):
+    assert loaded(HEAVY, option) == found
+
+
+def test_an_answer_as_json_loads_no_other_answer_and_no_rich():
+    others = (
+        *("rich", "scapy", "textual"),
+        *(f"kinspect.answers.{name}answer" for name in ("groups", "auth")),
+    )
+    assert loaded(others, "topics", "-q", "--format", "json", "-o", os.devnull, "--force", str(CAPTURE)) == ""
 
 
 def test_importing_the_command_line_loads_no_library_but_click():

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import click
 
-from kinspect.analysis.answernames import ANSWERS
+from kinspect.answers import answers
 from kinspect.cli import decodecommand, group, livecommand, schemacommand
 from kinspect.cli.options import CAPS
 from kinspect.cli.readcommand import read
@@ -85,8 +85,8 @@ def options(command: click.Command) -> list[Row]:
 
 def shared_options() -> list[Row]:
     """The options that all answers have."""
-    answers = [options(command) for _, command in commands() if command.name in ANSWERS]
-    return [row for row in answers[0] if all(row in rows for rows in answers)]
+    of_answers = [options(command) for _, command in commands() if command.name in answers()]
+    return [row for row in of_answers[0] if all(row in rows for rows in of_answers)]
 
 
 def limits() -> list[Row]:

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 from console_blocks import ROOT
 
-from kinspect.analysis.answernames import ANSWERS
+from kinspect.answers import answers
 from kinspect.tables.answertables import table_of
 from kinspect.tables.arrowcolumns import PROBLEM_ROWS, schema_of
 from kinspect.tables.tablenames import PROBLEMS, TABLES
@@ -151,7 +151,7 @@ def _keys() -> Iterator[Key]:
     tables = {name: schema_of(name, None) for name in TABLES}
     for name, columns in {**tables, PROBLEMS: PROBLEM_ROWS}.items():
         yield from (("table", name, key, kind) for key, kind in fields(columns))
-    for answer in ANSWERS:
+    for answer in answers():
         table = table_of(answer)
         yield from (("answer", table.name, key, kind) for key, kind in fields(table.schema))
 

@@ -28,7 +28,7 @@ from command_line import (
 from console_blocks import ELLIPSIS, ROOT, Example, examples, matches, run
 from man_page import man_page
 
-from kinspect.analysis.answernames import ANSWERS
+from kinspect.answers import answers
 from kinspect.cli import group
 from kinspect.cli.options import ABOUT_LIMITS
 from kinspect.protocol import schema
@@ -68,7 +68,7 @@ def cli_page() -> str:
         parts.append(f"`{name} {usage(command)}`\n\n")
         parts += [f"{paragraph(text)}\n\n" for text in (command.help or "").split("\n\n")]
         rows = options(command)
-        if command.name in ANSWERS:
+        if command.name in answers():
             rows = [row for row in rows if row not in shared]
             parts.append(
                 f"{'Also the' if rows else 'The'} [options of all answers](#options-of-all-answers).\n"

@@ -18,7 +18,7 @@ from command_line import (
 )
 
 from kinspect import __version__
-from kinspect.analysis.answernames import ANSWERS
+from kinspect.answers import answers
 from kinspect.cli import group
 from kinspect.cli.options import ABOUT_LIMITS
 
@@ -83,7 +83,7 @@ def _command(name: str, command: click.Command, shared: Sequence[Row]) -> Iterat
             yield ".PP"
         yield _text(paragraph(text))
     rows = options(command)
-    if command.name in ANSWERS:
+    if command.name in answers():
         rows = [row for row in rows if row not in shared]
         yield ".PP"
         yield "The options of all answers are below."

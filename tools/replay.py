@@ -17,7 +17,7 @@ from console_blocks import ROOT
 from rich.console import Console
 from rich.text import Text
 
-from kinspect.answers import AnswerCounter
+from kinspect.answers.counter import AnswerCounter
 from kinspect.capture import open_timeline
 from kinspect.model import NS_PER_SECOND, Block
 from kinspect.pipeline import Inspector

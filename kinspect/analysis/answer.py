@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from importlib import import_module
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 from kinspect import state
 from kinspect.analysis import forwards
-from kinspect.analysis.answernames import ANSWERS
 from kinspect.analysis.membership import Membership, MembershipRequests
 from kinspect.analysis.record import Record
 from kinspect.analysis.twins import Twins
-from kinspect.errors import KinspectError
 from kinspect.filters.filterdefinitions import CLIENTS, CONNECTIONS, END, TIMES, cutting_more
 from kinspect.kafka.bodysummary import topics_named
 from kinspect.kafka.exchange.exchange import Exchange
@@ -129,8 +126,6 @@ class Answer(ABC):
     for."""
     row_keys: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """Keys of a row whose values an option of the filter chooses, by the option: others have no rows."""
-    failures: ClassVar[Mapping[str, Callable[[Row], bool]]] = {}
-    """Tests of rows, by the words of `--fail-on`."""
 
     def __init__(self) -> None:
         self.exchanges = 0
@@ -280,21 +275,6 @@ def topics_of(exchange: Exchange) -> list[Topic]:
     for name, topic_id in exchange.session_topics:
         found.append((None, topic_id) if name is None else (name, None))
     return list(dict.fromkeys(found)) if exchange.fetched is not None else found
-
-
-def answer_class(name: str) -> type[Answer]:
-    """The class of an answer. Raises KinspectError if there is no such answer."""
-    if name not in ANSWERS:
-        raise KinspectError(f"there is no answer {name!r}; there are {', '.join(ANSWERS)}")
-    kind: type[Answer] = import_module(f"kinspect.analysis.answers.{name}answer").ANSWER
-    return kind
-
-
-def open_answer(name: str, **options: Any) -> Answer:
-    """The accumulator of an answer, empty. `options`: those of its class."""
-    answer = answer_class(name)(**options)
-    answer.options = options
-    return answer
 
 
 def rows_of(answer: Answer, context: ResultContext) -> tuple[list[Row], int]:

@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from kinspect.analysis.answers.expected import POLLS, Expectation, may_pass
+from kinspect.analysis.expected import POLLS, Expectation, may_pass
 from kinspect.analysis.forwards import without_carried
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import GAP_CAUSES, ConnectionLine, Gap

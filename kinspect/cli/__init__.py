@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, TextIO
 import click
 
 from kinspect import __version__, extensions
-from kinspect.analysis.answernames import ANSWERS
+from kinspect.answers import answer_modules, answers
 from kinspect.cli import completed
 from kinspect.errors import KinspectError, shortened
 from kinspect.form import COMPILED
@@ -32,7 +32,8 @@ HELP = frozenset({"-h", "--help"})
 HAVE_FORMATS = ("read", "live")
 """Commands that print exchanges in any format."""
 
-SECTIONS = {
+ANSWERS = "Answers"
+SECTIONS: dict[str, dict[str, str]] = {
     "Look": {
         "read": "Decode captures into exchanges, each a request with its response.",
         "live": "Decode what passes network interfaces, until Ctrl-C, --duration or --count.",
@@ -40,7 +41,7 @@ SECTIONS = {
         "decode": "Decode one message, with the offsets of each field.",
         "schema": "Show what Kafka's messages look like.",
     },
-    "Answers": ANSWERS,
+    ANSWERS: {},
     "Many captures": {
         "pipeline": "Decode many captures into Parquet tables, on Apache Spark.",
     },
@@ -48,9 +49,23 @@ SECTIONS = {
         "completion": "Print the script that completes kinspect's commands, options and values in a shell.",
     },
 }
-COMMANDS = {name: line for commands in SECTIONS.values() for name, line in commands.items()}
-"""Each command and its line in `--help`; command `x` is the function `x` in the module `kinspect.cli.xcommand`, but for
-answers."""
+"""Each command and its line in `--help`, but for answers; command `x` is the function `x` in the module
+`kinspect.cli.xcommand`."""
+
+
+def sections() -> dict[str, dict[str, str]]:
+    """Each command and its line in `--help`. Loads all answers."""
+    return {**SECTIONS, ANSWERS: {name: each.help for name, each in answers().items()}}
+
+
+def commands() -> dict[str, str]:
+    """The same without sections."""
+    return {name: line for section in sections().values() for name, line in section.items()}
+
+
+def _is_command(name: str) -> bool:
+    return name in answer_modules() or any(name in section for section in SECTIONS.values())
+
 
 CAPTURE_NAME = re.compile(r".+\.(?:pcap|pcapng|cap|snoop|erf)(?:\.?\d+)?(?:\.(?:gz|zst|lz4))?", re.IGNORECASE)
 
@@ -90,15 +105,15 @@ def _loaded(name: str) -> ModuleType:
 
 
 class LazyGroup(click.Group):
-    """Imports a command when it is called: `--help` and `--version` load no more than click."""
+    """Imports a command when it is called: `--help` loads no other than answers, `--version` no more than click."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return [*commands()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
+        if not _is_command(cmd_name):
             return None
-        if cmd_name in ANSWERS:
+        if cmd_name in answer_modules():
             made: click.Command = _loaded("answers").answer_command(cmd_name)
             return made
         command: click.Command = getattr(_loaded(cmd_name), cmd_name)
@@ -106,7 +121,7 @@ class LazyGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         flags = {name for option in self.params for name in option.opts}
-        name = next((argument for argument in args if argument in COMMANDS), "read")
+        name = next((argument for argument in args if _is_command(argument)), "read")
         behind = [name, *(argument for argument in args if argument not in {*flags, name})]
         try:
             return super().parse_args(ctx, args)
@@ -123,7 +138,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in COMMANDS and _may_be_capture(args[0]):
+        if not _is_command(args[0]) and _may_be_capture(args[0]):
             return SUMMARY, self.get_command(ctx, SUMMARY), args
         if args[0] in HAVE_FORMATS and _looks_for_formats(ctx, args):
             from kinspect.formats import add_formats
@@ -132,7 +147,7 @@ class LazyGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            hint = did_you_mean(args[0], zip(COMMANDS, COMMANDS, strict=True), " or ")
+            hint = did_you_mean(args[0], ((name, name) for name in self.list_commands(ctx)), " or ")
             if not hint:
                 raise
             raise click.UsageError(f"{error.message} {hint.capitalize()}", ctx) from None
@@ -143,10 +158,10 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         # One column of names for all sections.
-        widest = max(map(len, COMMANDS))
-        for title, commands in SECTIONS.items():
+        widest = max(map(len, commands()))
+        for title, section in sections().items():
             with formatter.section(title):
-                formatter.write_dl([(name.ljust(widest), line) for name, line in commands.items()])
+                formatter.write_dl([(name.ljust(widest), line) for name, line in section.items()])
 
 
 def _print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:

@@ -9,12 +9,13 @@ from typing import Any
 
 import click
 
-from kinspect.analysis.answer import Answer, Row, answer_class, open_answer
-from kinspect.analysis.answernames import ANSWERS
-from kinspect.analysis.answers.by import NAMES
-from kinspect.answers import AnswerCounter
+from kinspect.analysis.answer import Answer, Row
+from kinspect.answers import answerobject, definition_of, open_answer
+from kinspect.answers.counter import AnswerCounter
+from kinspect.answers.definition import OwnOption
+from kinspect.answers.typed import PLACE, Typed
 from kinspect.capture import Timeline, open_timeline
-from kinspect.cli.completed import files, one_of, releases, words
+from kinspect.cli.completed import files, words
 from kinspect.cli.interrupt import Interrupt
 from kinspect.cli.jobs import read_shared
 from kinspect.cli.options import (
@@ -38,8 +39,6 @@ from kinspect.filters.filterdefinitions import FILTERS, option_of
 from kinspect.jobs import processes
 from kinspect.model import NS_PER_MS
 from kinspect.output import JSONL
-from kinspect.output import answers as output
-from kinspect.output.answers.typed import PLACE, Typed
 from kinspect.output.filterhint import filter_hint
 
 NOT_ASKED = {**IN_BODIES, "show_secrets": False, "limit": None}
@@ -49,7 +48,7 @@ SHOWN = (
     click.option(
         "--format",
         "format_name",
-        type=click.Choice([AUTO, *output.FORMATS]),
+        type=click.Choice([AUTO, *answerobject.FORMATS]),
         default=AUTO,
         help="auto: table on a terminal, else json; jsonl: a row a line; csv: lists joined by semicolons.",
     ),
@@ -61,55 +60,6 @@ SHOWN = (
 )
 
 
-def _by(answer: str, text: str) -> Callable[[Any], Any]:
-    """The option `--by` of an answer."""
-    return click.option("--by", metavar="KEYS", shell_complete=one_of(*NAMES[answer]), help=text)
-
-
-_SEVERAL = "or several of them: client,minute."
-OWN = {
-    "errors": {
-        "by": _by(
-            "errors",
-            "A row for each API, code and client, broker, principal, transactional_id, topic, partition or minute,"
-            f" {_SEVERAL}  [default: client]",
-        )
-    },
-    "groups": {
-        "members": click.option(
-            "--members",
-            is_flag=True,
-            help="A row for each member, with the partitions that it has at the end.",
-        ),
-        "every": click.option(
-            "--every",
-            metavar="TIME",
-            help="Lag over time: a row for each group and span of time (10s, 1m) in which something was told.",
-        ),
-    },
-    "latency": {
-        "by": _by(
-            "latency",
-            "A row for each api, client, broker, principal, transactional_id, topic, partition or minute,"
-            f" {_SEVERAL}  [default: api]",
-        ),
-        "slow": click.option(
-            "--slow",
-            metavar="TIME",
-            help="The exchanges that waited at least this long (100: milliseconds, 1.5s), but for long polls and waits"
-            " for members of a group; with --by the rows that it asks for, of these exchanges alone.",
-        ),
-    },
-    "upgrade": {
-        "to": click.option(
-            "--to",
-            metavar="RELEASE",
-            shell_complete=words(releases),
-            help="The release (4.1, 3.9.2); else the newest known.",
-        ),
-    },
-}
-"""Options of single answers, by the argument of the answer's class that takes the value."""
 REPEATED_INPUT = ("keylog", "topic_names", "decode_as")
 """Options on the input that the command to type next has too."""
 NOT_AGAIN = ("/dev/", "/proc/")
@@ -120,8 +70,8 @@ FOUND = 4
 
 def answer_command(name: str) -> click.Command:
     """The command of an answer."""
-    own = OWN.get(name, {})
-    failures = answer_class(name).failures
+    found = definition_of(name)
+    own, failures = found.options, found.failures
     fail_on = click.option(
         "--fail-on",
         type=click.Choice([*failures]),
@@ -134,15 +84,26 @@ def answer_command(name: str) -> click.Command:
         answer = usage(lambda: open_answer(name, **{option: values.pop(option) for option in own}))
         return _run(name, answer, captures, jobs, failures.get(fail_on or ""), values)
 
-    command.__doc__ = f"""{ANSWERS[name]}
+    command.__doc__ = f"""{found.help}
 
     CAPTURE is what `kinspect read` takes. All filters must match; what they leave out is not counted. What the
     capture lacks is told in a line below the table.
     """
-    asked = [*own.values(), fail_on] if failures else [*own.values()]
+    asked = [*map(_option, own, own.values()), *([fail_on] if failures else ())]
     decorated = options(asked, OUTPUT_FILE, SHOWN, FILTER_OPTIONS, INPUT, JOBS, LIMITS)(command)
     argument = click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True, shell_complete=files)
     return click.command(name, cls=Sectioned)(argument(decorated))
+
+
+def _option(name: str, own: OwnOption) -> Callable[[Any], Any]:
+    """An option of an answer."""
+    return click.option(
+        f"--{name}",
+        is_flag=own.metavar is None,
+        metavar=own.metavar,
+        shell_complete=own.words and words(own.words),
+        help=own.help,
+    )
 
 
 def _run(
@@ -174,7 +135,7 @@ def _run(
                 summary, run.inspector.names, span, run.filter.options, nothing_passed(run), run.ended
             )
             failed = fails is not None and any(map(fails, found["rows"]))
-            output.write(
+            answerobject.write(
                 found, answer_format(values), run.stream, make_style(values), typed_next(captures, values)
             )
         asked.values["quiet"] = True
@@ -213,4 +174,8 @@ def answer_format(values: dict[str, Any]) -> str:
     """The format that the options ask for."""
     if values["format_name"] != AUTO:
         return str(values["format_name"])
-    return output.TABLE if values["output"] in (None, STANDARD) and sys.stdout.isatty() else output.JSON
+    return (
+        answerobject.TABLE
+        if values["output"] in (None, STANDARD) and sys.stdout.isatty()
+        else answerobject.JSON
+    )

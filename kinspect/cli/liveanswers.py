@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from kinspect.analysis.answer import open_answer
-from kinspect.answers import AnswerCounter
+from kinspect.answers import answerobject, open_answer
+from kinspect.answers.counter import AnswerCounter
+from kinspect.answers.typed import NOTHING
 from kinspect.capture.save import Saving
 from kinspect.cli.answerscommand import NOT_ASKED, answer_format, nothing_passed, typed_next
 from kinspect.cli.options import AUTO, LINES_ALONE, OTLP, make_style, usage
@@ -14,18 +15,16 @@ from kinspect.cli.readrun import ReadRun, RunOptions, run_options
 from kinspect.cli.rules import OptionRule
 from kinspect.formats import FORMATS
 from kinspect.output import JSONL
-from kinspect.output import answers as output
-from kinspect.output.answers.typed import NOTHING
 from kinspect.output.tally import LOOKED_AT, PASSED
 
-ALONE = [name for name in output.FORMATS if name not in FORMATS]
+ALONE = [name for name in answerobject.FORMATS if name not in FORMATS]
 """Formats that answers alone have."""
 ANSWER_RULES = (
     OptionRule(f"format_name={'|'.join(ALONE)}", "--format {format_name} is for --answer", unless="answer"),
     OptionRule(
         "answer",
-        f"--format {{format}} is not for --answer, which has {', '.join(output.FORMATS)}",
-        unless=f"format_name={'|'.join((AUTO, *output.FORMATS))}",
+        f"--format {{format}} is not for --answer, which has {', '.join(answerobject.FORMATS)}",
+        unless=f"format_name={'|'.join((AUTO, *answerobject.FORMATS))}",
     ),
     OptionRule((*NOT_ASKED, *LINES_ALONE, *GOES_ON, OTLP), "{} is not for --answer", "answer"),
 )
@@ -59,4 +58,4 @@ def print_answers(
     found = counted.objects(run.summary(), names, span, options, nothing_passed(run), run.ended)
     named = saving is not None and not saving.rotation.limited
     typed = typed_next([saving.path], values) if saving is not None and named else NOTHING
-    output.write_several(found, answer_format(values), run.stream, make_style(values), typed)
+    answerobject.write_several(found, answer_format(values), run.stream, make_style(values), typed)

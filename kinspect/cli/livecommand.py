@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from kinspect.analysis.answernames import ANSWERS
+from kinspect.answers import answers
+from kinspect.answers.answerobject import JSON
 from kinspect.capture.captureworker import Plan
 from kinspect.capture.handover import QUEUE_BYTES
 from kinspect.capture.keylogfile import KeyLogFile
@@ -24,7 +25,7 @@ from kinspect.capture.ring import BLOCK_BYTES, MOST_RING_BYTES, RING_BYTES
 from kinspect.capture.rotation import Rotation
 from kinspect.capture.save import Saving
 from kinspect.cli import FAILED, complain, outfile
-from kinspect.cli.completed import files, interfaces, one_of, words
+from kinspect.cli.completed import files, interfaces, words
 from kinspect.cli.health import health
 from kinspect.cli.interrupt import ENDING, Interrupt
 from kinspect.cli.liveanswers import (
@@ -74,7 +75,6 @@ from kinspect.extras import need
 from kinspect.formats import FORMATS
 from kinspect.model import Block
 from kinspect.output import JSONL, TABLE
-from kinspect.output.answers import JSON
 from kinspect.output.runsummary import COUNTED, DROPS
 from kinspect.sink import STATS
 
@@ -135,7 +135,7 @@ CAPTURE = (
         "--answer",
         multiple=True,
         metavar="NAMES",
-        shell_complete=one_of(*ANSWERS),
+        shell_complete=words(answers),
         help="Print no exchanges, but these answers at the end: groups,errors. See `kinspect groups --help`.",
     ),
     click.option(

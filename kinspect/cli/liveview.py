@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kinspect.answers import AnswerCounter
+from kinspect.answers.counter import AnswerCounter
 from kinspect.capture.livecapture import Live
 from kinspect.cli.health import health
 from kinspect.cli.progress import PLAIN

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import click
 
-from kinspect.analysis.answernames import ANSWERS
+from kinspect.answers import answers
 from kinspect.capture.keylogfile import KeyLogFile
 from kinspect.cli import complain, topicnames
-from kinspect.cli.completed import files, folders, one_of
+from kinspect.cli.completed import files, folders, one_of, words
 from kinspect.cli.interrupt import ENDED_BY_SIGNAL, SIGNALS, Interrupt
 from kinspect.cli.options import (
     FILTER_OPTIONS,
@@ -105,8 +105,8 @@ SPARK = (
 @click.option(
     "--answers",
     metavar="NAMES",
-    shell_complete=one_of(*ANSWERS),
-    help=f"Answers as tables too (alone: --tables {NONE}). Which of {', '.join(ANSWERS)}.",
+    shell_complete=words(answers),
+    help=f"Answers as tables too (alone: --tables {NONE}). Which of {', '.join(answers())}.",
 )
 @click.option(
     "--skip-unreadable",
@@ -128,8 +128,8 @@ def run(captures: tuple[str, ...], **values: Any) -> int:
     a whole in the tables that are there; other dates stay as they are. With exchanges come latency_by_minute,
     topic_clients, client_versions and errors. An answer is the table answer_NAME, at the date of the first packet.
     """
-    answers = () if values["answers"] is None else _chosen("--answers", values["answers"], ANSWERS)
-    tables = () if answers and values["tables"] == NONE else _chosen("--tables", values["tables"], TABLES)
+    asked = () if values["answers"] is None else _chosen("--answers", values["answers"], answers())
+    tables = () if asked and values["tables"] == NONE else _chosen("--tables", values["tables"], TABLES)
     settings = dict(_setting(text) for text in values["conf"])
     make_filter(values)
     keylog = usage(lambda: KeyLogFile(values["keylog"]).more()) if values["keylog"] else b""
@@ -150,7 +150,7 @@ def run(captures: tuple[str, ...], **values: Any) -> int:
     job = Job(
         captures=captures,
         out=values["out"],
-        request=_request(tables, names, values, answers=answers),
+        request=_request(tables, names, values, answers=asked),
         keylog=keylog,
         skip_unreadable=values["skip_unreadable"],
         table_format=values["table_format"],

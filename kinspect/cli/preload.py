@@ -7,7 +7,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from kinspect.analysis.answernames import ANSWERS
+from kinspect.answers import answer_modules
 from kinspect.cli.options import OTLP
 from kinspect.extras import has
 from kinspect.formats import FORMATS
@@ -32,9 +32,9 @@ PRELOADS = (
         lambda values: True,
         (
             *(each.module for each in FORMATS.values() if each.module is not None and each.extra is None),
-            *(f"kinspect.analysis.answers.{name}answer" for name in ANSWERS),
-            *(f"kinspect.output.answers.{name}layout" for name in ("", *ANSWERS)),
+            *answer_modules().values(),
             *"""
+            kinspect.answers.layout
             kinspect.tls.decryptor kinspect.tls.protection kinspect.tls.keyderivation kinspect.protocol.interpreter
             kinspect.tui.live.screen kinspect.tui.live.liveloop
             cramjam crc32c scapy.arch.common base64 cbor2 ctypes.util decimal difflib fnmatch ipaddress json

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.text import Text
+if TYPE_CHECKING:
+    from rich.text import Text
 
 Row = dict[str, Any]
 
@@ -73,6 +74,8 @@ def fit(cell: Text, width: int, right: bool = False) -> Text:
 
 def aligned(cells: Mapping[Column, Text], widths: Widths, gap: int) -> Text:
     """The line of a row."""
+    from rich.text import Text
+
     fitting = (fit(cells[column], width, column.right) for column, width in widths.items())
     return Text(" " * gap).join(fitting)
 
@@ -87,11 +90,15 @@ class Grid:
 
     def row(self, cells: Iterable[Text]) -> Text:
         """A line of cells: those of all columns, or of the first ones."""
+        from rich.text import Text
+
         row = {column: Text() for column in self._columns} | dict(zip(self._columns, cells, strict=False))
         return fit(aligned(row, self._widths, 1), self._room)
 
     def titles(self, style: str) -> Text:
         """The line of titles."""
+        from rich.text import Text
+
         return self.row(Text(column.title, style=style) for column in self._columns)
 
     def groups(self) -> list[tuple[int, int, str]]:

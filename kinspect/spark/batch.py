@@ -17,7 +17,7 @@ from pyspark.accumulators import AccumulatorParam
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.classic.dataframe import DataFrame as Classic
 
-from kinspect.answers import AnswerCounter
+from kinspect.answers.counter import AnswerCounter
 from kinspect.errors import CaptureError, KinspectError, capture_error
 from kinspect.kafka.wire.learnednames import UNRESOLVED_KEPT, LearnedNames
 from kinspect.model import FRAME_BITS, Caps, Counts, added

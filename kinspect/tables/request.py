@@ -9,7 +9,8 @@ from uuid import uuid4
 
 import orjson
 
-from kinspect.analysis.answer import Answer, open_answer
+from kinspect.analysis.answer import Answer
+from kinspect.answers import open_answer
 from kinspect.filters.filter import Filter, filter_from
 from kinspect.kafka.view.view import View
 from kinspect.kafka.wire.learnednames import LearnedNames

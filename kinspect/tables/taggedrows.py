@@ -8,8 +8,9 @@ from typing import Any
 import cbor2
 import pyarrow as pa
 
-from kinspect.analysis.answer import Answer, answer_class
-from kinspect.answers import AnswerCounter
+from kinspect.analysis.answer import Answer
+from kinspect.answers import definition_of
+from kinspect.answers.counter import AnswerCounter
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import Line
 from kinspect.model import added
@@ -93,7 +94,7 @@ def merging(found: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Task that merges its parts of each answer into one, as they come."""
     wholes: dict[str, Answer] = {}
     for row in (row for batch in found for row in batch.to_pylist()):
-        part = answer_class(row["answer"]).from_bytes(row["state"])
+        part = definition_of(row["answer"]).answer.from_bytes(row["state"])
         if wholes.setdefault(row["answer"], part) is not part:
             wholes[row["answer"]].merge(part)
     yield pa.RecordBatch.from_pylist(_parts(wholes), PART)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kinspect.analysis.answernames import ANSWERS
+from kinspect.answers import answers
 
 
 class KeyBinding(NamedTuple):
@@ -15,20 +15,11 @@ class KeyBinding(NamedTuple):
     action: str = ""
 
 
-PAGE_KEYS = dict(zip(ANSWERS, "123456789u", strict=True))
+PAGE_KEYS = {name: each.page for name, each in answers().items()}
 """The keys of the answers' pages."""
-ON_PAGES = {
-    "summary": "what is wrong, and where to look next",
-    "topics": "who produces and consumes",
-    "clients": "software, requests, storms",
-    "groups": "members, rebalances, lag",
-    "latency": "percentiles, and causes of waits",
-    "errors": "error codes: meaning, and what to do",
-    "brokers": "nodes, releases, leaders",
-    "auth": "logins",
-    "transactions": "how each ended",
-    "upgrade": "clients that a release breaks",
-}
+_DIGITS, _LETTERS = (
+    [key for key in PAGE_KEYS.values() if key.isdigit() is digits] for digits in (True, False)
+)
 
 LIST = (
     KeyBinding("↑ ↓ PgUp PgDn Home End", "move; the wheel scrolls"),
@@ -58,7 +49,7 @@ DETAILS = (
     KeyBinding("Esc", "back to the list; there: close the errors of inputs"),
 )
 PAGES = (
-    *(KeyBinding(PAGE_KEYS[name], f"{name}: {told}", f"page('{name}')") for name, told in ON_PAGES.items()),
+    *(KeyBinding(each.page, f"{name}: {each.about}", f"page('{name}')") for name, each in answers().items()),
     KeyBinding("Enter", "list the row's exchanges; Esc: back to the page"),
     KeyBinding("← →", "fold and unfold the lines below a row"),
     KeyBinding("> <", "sideways: columns that have no room"),
@@ -84,7 +75,10 @@ SECTIONS = {
 }
 
 ON_LIVE = (
-    KeyBinding("1 … 9 u", "an answer's page, counted from when it is opened"),
+    KeyBinding(
+        " ".join([_DIGITS[0], "…", _DIGITS[-1], *_LETTERS]),
+        "an answer's page, counted from when it is opened",
+    ),
     KeyBinding("0", "the overview"),
     KeyBinding("w", "the overview of the last minute, or since the start"),
     KeyBinding("↑ ↓ PgUp PgDn Home End", "scroll a page"),

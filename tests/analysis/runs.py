@@ -3,7 +3,8 @@
 from support.pcap import Conversation, framed, pcap
 
 import kinspect
-from kinspect.analysis.answer import ResultContext, open_answer
+from kinspect.analysis.answer import ResultContext
+from kinspect.answers import open_answer
 from kinspect.errors import KinspectError
 from kinspect.kafka.wire.learnednames import LearnedNames
 from kinspect.protocol import Message, encode_request, encode_response

@@ -9,8 +9,8 @@ import pytest
 from support.captures import CAPTURES, FOLDERS, each_folder
 from support.client import Client, recorded
 
-from kinspect.analysis.answers.releases import releases
-from kinspect.output.answers.brokerslayout import LAYOUT
+from kinspect.analysis.releases import releases
+from kinspect.answers.brokersanswer import ANSWER
 from kinspect.protocol import schema
 
 PRODUCE, FETCH, METADATA, LEADER_AND_ISR, UPDATE_METADATA = 0, 1, 3, 4, 6
@@ -445,8 +445,8 @@ def test_a_joined_row_adds_up_and_keeps_what_any_listener_tells():
         listener(None, "10.0.0.9:2", requests=None),
         listener(1, "10.0.0.1:9092", cluster_id="other"),
     ]
-    joined = LAYOUT.joined(rows)
-    cells = [{column.title: column.text(row) for column in LAYOUT.columns} for row in joined]
+    joined = ANSWER.joined(rows)
+    cells = [{column.title: column.text(row) for column in ANSWER.titled} for row in joined]
     assert [cell["ADDRESS"] for cell in cells] == [
         "[::1]:9092, 10.0.0.1:9093",
         "10.0.0.9:1",

@@ -2,9 +2,9 @@
 
 import pytest
 
-from kinspect.analysis.answer import open_answer
-from kinspect.analysis.answers import client as module
-from kinspect.analysis.answers.client import Client, Connections
+from kinspect.analysis import client as module
+from kinspect.analysis.client import Client, Connections
+from kinspect.answers import open_answer
 
 ONE, OTHER = ("c", "10.0.0.1"), ("d", "10.0.0.1")
 

@@ -8,7 +8,7 @@ import pytest
 from support.captures import CAPTURES, each_folder
 from support.pcap import START_US, Conversation, framed, pcap
 
-from kinspect.analysis.answers.software import LIMITS, inferred
+from kinspect.analysis.software import LIMITS, inferred
 from kinspect.protocol import Message, encode_request, encode_response, schema
 
 SECOND_US = 1_000_000

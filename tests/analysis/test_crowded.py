@@ -8,11 +8,11 @@ from exchanges import exchange
 
 from kinspect.analysis import membership
 from kinspect.analysis.answer import ResultContext
-from kinspect.analysis.answers import topicsanswer
-from kinspect.analysis.answers.delivered import delivered
-from kinspect.analysis.answers.offsetranges import OffsetRanges
-from kinspect.analysis.answers.txnhistory import PART, Event, history
+from kinspect.analysis.delivered import delivered
 from kinspect.analysis.membership import MembershipRequests
+from kinspect.analysis.offsetranges import OffsetRanges
+from kinspect.analysis.txnhistory import PART, Event, history
+from kinspect.answers import topicsanswer
 from kinspect.kafka.wire.fetched import Fetched
 from kinspect.kafka.wire.learnednames import LearnedNames
 

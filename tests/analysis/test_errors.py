@@ -7,7 +7,7 @@ from support.captures import CAPTURES, captures, each_folder
 from support.packets import cut_at, nanosecond_pcap, packets
 
 import kinspect
-from kinspect.analysis.answers.expected import PASSED
+from kinspect.analysis.expected import PASSED
 from kinspect.protocol import schema
 
 from .runs import Talk, exchanges, rows_of
@@ -626,7 +626,7 @@ def test_an_answer_whose_codes_were_cut_off_is_no_success(tmp_path):
 def test_whether_a_session_is_of_an_earlier_connection_is_not_known_of_one_that_was_forgotten(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("kinspect.analysis.answers.expected.CONNECTIONS_KEPT", 1)
+    monkeypatch.setattr("kinspect.analysis.expected.CONNECTIONS_KEPT", 1)
     first, second = Talk(), Talk(client=("10.0.0.2", 40000))
     fetch(first, 0)
     second.waits(SECOND)

@@ -11,10 +11,10 @@ from support.packets import packets
 from support.pcap import framed, pcap
 
 import kinspect
-from kinspect.analysis.answer import ResultContext, open_answer
-from kinspect.analysis.answernames import ANSWERS
+from kinspect.analysis.answer import ResultContext
 from kinspect.analysis.metrics import ERRORS, TOPIC_ERRORS, KafkaMetrics
 from kinspect.analysis.traffic import Traffic
+from kinspect.answers import answers, open_answer
 from kinspect.kafka.wire.learnednames import LearnedNames
 from kinspect.protocol import Message, encode_request, encode_response
 
@@ -231,7 +231,7 @@ def test_a_deleted_topic_is_gone_whoever_told(rows, tmp_path):
     assert (before["leads"], after["leads"]) == (["t-0"], [])
 
 
-@pytest.mark.parametrize("name", ANSWERS)
+@pytest.mark.parametrize("name", answers())
 @pytest.mark.parametrize("seed", range(3))
 def test_parts_merge_to_the_whole_in_any_order(tmp_path, name, seed):
     cluster = Cluster()

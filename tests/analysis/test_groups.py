@@ -16,7 +16,7 @@ from support.captures import CAPTURES, captures, each_folder
 from support.packets import nanosecond_pcap, packets
 from support.pcap import START_US, Conversation, pcap
 
-from kinspect.analysis.answers.lags import BLANKS_KEPT, NO_BLANKS, read_batches, with_blanks
+from kinspect.analysis.lags import BLANKS_KEPT, NO_BLANKS, read_batches, with_blanks
 from kinspect.protocol import Message, encode_request, encode_response
 
 REBALANCING, MEMBER_ID_REQUIRED, UNKNOWN_MEMBER, FENCED_INSTANCE = 27, 79, 25, 82

@@ -8,7 +8,7 @@ import pytest
 from support.captures import CAPTURES, FOLDERS, captures
 
 import kinspect
-from kinspect.analysis.answers.expected import APPEARED, PASSED, PASSING, SETTLED, WAITED
+from kinspect.analysis.expected import APPEARED, PASSED, PASSING, SETTLED, WAITED
 from kinspect.analysis.metrics import (
     BUCKETS,
     CLIENT_EXCHANGES,

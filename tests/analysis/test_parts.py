@@ -37,8 +37,8 @@ from support.weaker import (
     within,
 )
 
-from kinspect.analysis.answernames import ANSWERS
-from kinspect.analysis.answers.expected import EXPECTED
+from kinspect.analysis.expected import EXPECTED
+from kinspect.answers import answers
 from kinspect.errors import KinspectError
 from kinspect.kafka.connection.roles import stronger
 from kinspect.kafka.exchange.exchange import Exchange
@@ -48,7 +48,7 @@ from kinspect.model import SYN, Counts
 CAPTURES = Path(__file__).parents[2] / "captures"
 ALL = sorted(str(path.relative_to(CAPTURES)) for path in CAPTURES.rglob("*.pcap*"))
 
-HOLDS = dict.fromkeys(ANSWERS, True)
+HOLDS = dict.fromkeys(answers(), True)
 """Whether an answer never contradicts the whole; of the others it is known that they do. All say that something is
 missing."""
 COMPLETE = "complete"
@@ -444,7 +444,7 @@ def contradictions(name: str) -> Iterator[tuple[str, str]]:
 
 
 def test_each_answer_is_compared():
-    assert COMPARED.keys() == ANSWERS.keys()
+    assert COMPARED.keys() == answers().keys()
 
 
 @pytest.mark.parametrize("name", one_in(12, ALL))

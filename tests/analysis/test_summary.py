@@ -3,8 +3,8 @@
 import pytest
 from support.captures import CAPTURES
 
-from kinspect.analysis.answers.expected import EXPECTED
-from kinspect.analysis.answers.summaryanswer import SEVERITIES, _contents, _failures
+from kinspect.analysis.expected import EXPECTED
+from kinspect.answers.summaryanswer import SEVERITIES, _contents, _failures
 
 from .runs import Talk, rows_of
 

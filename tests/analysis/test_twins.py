@@ -11,8 +11,8 @@ from support.packets import Packet, moved, packets
 from support.pcap import pcap
 from support.shares import one_in
 
-from kinspect.analysis.answernames import ANSWERS
 from kinspect.analysis.twins import PLACES_KEPT, Twins
+from kinspect.answers import answers
 
 LATER_NS = 5_000
 GROUPS = "4.4.0/groups_classic.pcap.gz"
@@ -40,7 +40,7 @@ def test_a_translated_capture_answers_as_the_capture(name):
     if any(exchange.connection.handshake is None for exchange in exchanges):
         return
     twice, _ = objects(translated(taken), b"")
-    for answer in ANSWERS:
+    for answer in answers():
         counted, twins = (twice[answer]["capture"][key] for key in ("counted", "twins"))
         assert counted == twins == alone[answer]["capture"]["counted"]
         assert alone[answer]["capture"]["twins"] == 0

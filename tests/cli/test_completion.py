@@ -7,8 +7,8 @@ from socket import if_nameindex
 import pytest
 from support.terminal import Terminal
 
-from kinspect.analysis.answers.latencyanswer import BY
-from kinspect.cli import COMMANDS, main
+from kinspect.answers.latencyanswer import BY
+from kinspect.cli import commands, main
 from kinspect.cli.completed import VARIABLE
 from kinspect.cli.completioncommand import SHELLS
 
@@ -35,7 +35,7 @@ def words(monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("kinspect ", [f"plain,{name}" for name in COMMANDS]),
+        ("kinspect ", [f"plain,{name}" for name in commands()]),
         ("kinspect sch", ["plain,schema"]),
         ("kinspect /var/captures/a", ["file,/var/captures/a"]),
         ("kinspect a.pcap b", ["file,b"]),

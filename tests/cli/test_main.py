@@ -5,23 +5,23 @@ import shlex
 
 import pytest
 
-from kinspect.cli import COMMANDS, group, main
+from kinspect.cli import commands, group, main
 from kinspect.cli.options import CAPS
 from kinspect.errors import KinspectError
 from kinspect.model import Caps
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", commands())
 def test_the_group_help_says_what_the_command_says_itself(name):
     command = group.get_command(None, name)
     assert command.name == name
-    assert command.help.startswith(COMMANDS[name] + "\n")
+    assert command.help.startswith(commands()[name] + "\n")
 
 
 def test_help_lists_the_commands_there_are(kinspect):
     result = kinspect("--help")
     assert result.status == 0
-    assert all(name in result.out for name in COMMANDS)
+    assert all(name in result.out for name in commands())
 
 
 @pytest.mark.parametrize("arguments", [["nothing"], ["--nothing"], ["read"], ["read", "--nothing", "x"]])
@@ -74,9 +74,9 @@ def test_a_full_disk_is_one_line(process):
 
 
 def test_filters_stand_under_a_heading_of_their_own(kinspect):
-    sections = kinspect("read", "--help").out.split("\n\n")[-2:]
-    assert [section.splitlines()[0] for section in sections] == ["Options:", "Filters:"]
-    found = [re.findall(r"^  (?:-\w, )?(--[\w-]+)", section, re.MULTILINE) for section in sections]
+    commands = kinspect("read", "--help").out.split("\n\n")[-2:]
+    assert [section.splitlines()[0] for section in commands] == ["Options:", "Filters:"]
+    found = [re.findall(r"^  (?:-\w, )?(--[\w-]+)", section, re.MULTILINE) for section in commands]
     assert (found[0][0], found[0][-2:]) == ("--output", ["--help-limits", "--help"])
     assert "--api" in found[1]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kinspect.analysis.answers.grouprows import CLASSIC, SHARE, STREAMS
-from kinspect.analysis.answers.grouprows import CONSUMER as CONSUMER_GROUP
+from kinspect.analysis.grouprows import CLASSIC, SHARE, STREAMS
+from kinspect.analysis.grouprows import CONSUMER as CONSUMER_GROUP
 from kinspect.kafka.connection.roles import ADMIN, BROKER, CONSUMER, CONTROLLER, FOLLOWER, PRODUCER
 from kinspect.kafka.fields.secrets import SECRET_FIELDS
 from kinspect.kafka.wire.wait import GROUP_WAIT, LONG_POLL

@@ -26,7 +26,7 @@ FILTERS["made_up"] = Matching(
 """
 CUTS = """
 from kinspect.analysis.answer import ResultContext
-from kinspect.analysis.answers.client import Client
+from kinspect.analysis.client import Client
 from kinspect.filters.filterdefinitions import FILTERS
 from kinspect.kafka.wire.learnednames import LearnedNames
 

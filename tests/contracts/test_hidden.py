@@ -26,16 +26,16 @@ from support.pcap import framed
 from support.tui import indexed
 
 import kinspect
-from kinspect.analysis.answernames import ANSWERS
 from kinspect.analysis.metrics import KafkaMetrics, exposed
-from kinspect.cli import COMMANDS
+from kinspect.answers import answerobject, answers
+from kinspect.cli import commands
 from kinspect.cli.exposition import Exposition
 from kinspect.cli.options import SIGNALS
 from kinspect.formats import FOLDER, FORMATS
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import View
 from kinspect.model import REQUEST, RESPONSE
-from kinspect.output import JSONL, Style, answers, table
+from kinspect.output import JSONL, Style, table
 from kinspect.protocol import Message, encode_body, encode_request, encode_response, schema
 from kinspect.protocol.apikeys import (
     API_VERSIONS,
@@ -305,7 +305,7 @@ def explorer(sample, view):
 
 
 def rows_of_spark(sample, view):
-    rows = TaggedRows(Request(TABLES, view=view, answers=tuple(ANSWERS)), None)
+    rows = TaggedRows(Request(TABLES, view=view, answers=tuple(answers())), None)
     return [batch.to_pylist() for made in (rows.add(sample.exchanges), rows.rest()) for batch in made]
 
 
@@ -326,8 +326,8 @@ def test_outputs_with_bodies(sample, name):
 def answered(sample):
     found, _ = objects([*packets(sample.path)], b"")
     stream = TextIOWrapper(BytesIO(), "utf-8")
-    for name in answers.FORMATS:
-        answers.write_several([*found.values()], name, stream, Style())
+    for name in answerobject.FORMATS:
+        answerobject.write_several([*found.values()], name, stream, Style())
     stream.flush()
     return stream.buffer.getvalue()
 
@@ -415,6 +415,6 @@ def test_messages_of_errors(kinspect, sample, tmp_path):
 
 def test_all_outputs_are_known():
     """What is added here is to be searched above."""
-    assert {*COMMANDS} - {*ANSWERS} == set("read live explore decode schema pipeline completion".split())
+    assert {*commands()} - {*answers()} == set("read live explore decode schema pipeline completion".split())
     options = {each.name for each in fields(View) if each.init}
     assert options == set("records payload show_secrets int64 fields body nulls users max_line".split())

@@ -10,7 +10,7 @@ import generate_docs
 import pytest
 from console_blocks import ROOT
 
-from kinspect.analysis.answernames import ANSWERS
+from kinspect.answers import answers
 from kinspect.cli import group
 from kinspect.cli.options import CAPS
 from kinspect.model import PROBLEM_CODES
@@ -32,7 +32,7 @@ def test_every_option_is_in_the_page_of_commands(command: str) -> None:
     own, limits = (
         whole.split(f"## {title}\n")[1].split("\n## ")[0] for title in (f"kinspect {command}", "Limits")
     )
-    if command in ANSWERS:
+    if command in answers():
         own += whole.split("## Options of all answers\n")[1].split("\n## ")[0]
     found = group.get_command(click.Context(group), command)
     assert found is not None

@@ -43,9 +43,9 @@ ALLOWED = {
     **{
         name: {"import_module"}
         for name in (
-            *("__init__.py", "analysis/answer.py", "cli/__init__.py", "cli/preload.py"),
+            *("__init__.py", "answers/__init__.py", "cli/__init__.py", "cli/preload.py"),
             *("cli/progress.py", "protocol/__init__.py"),
-            *("formats.py", "output/answers/__init__.py", "output/answers/layout.py"),
+            *("formats.py", "answers/answerobject.py"),
         )
     },
     # Moves folders that the run itself wrote, from beside the tables into them: by table and date.

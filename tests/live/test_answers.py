@@ -12,7 +12,7 @@ from contextlib import suppress
 import pytest
 
 import kinspect
-from kinspect.analysis.answernames import ANSWERS
+from kinspect.answers import answers
 
 from .conftest import read_some
 from .loopback import free_port, talk
@@ -34,13 +34,13 @@ ENDINGS = [(signal.SIGINT, ()), (signal.SIGTERM, ()), (0, ("--count", "400")), (
 @pytest.mark.parametrize(("number", "options"), ENDINGS)
 def test_answers_are_those_of_the_saved_packets(live, tmp_path, number, options):
     port, path = free_port(), tmp_path / "saved.pcapng"
-    asked = ("--answer", ",".join(ANSWERS), "--port", port, "-w", path, *options)
+    asked = ("--answer", ",".join(answers()), "--port", port, "-w", path, *options)
     with live("-i", "lo", *asked) as running:
         talk(port, 100, connections=3)
         out, err = running.end(number)
         assert running.process.returncode == 0
     found = [json.loads(line) for line in out.splitlines()]
-    assert [each["answer"] for each in found] == [*ANSWERS]
+    assert [each["answer"] for each in found] == [*answers()]
     for each in found:
         assert each["rows"] == rows_of_file(each["answer"], path, port)
         assert each["capture"]["files"] == ["lo"]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kinspect.analysis.answernames import ANSWERS
+from kinspect.answers import answers
 
 from .loopback import free_port, talk
 from .processes import worker_of
@@ -60,7 +60,7 @@ def _setpriv():
         ("--format", "table"),
         ("--format", "detail", "--records", "--payload", "text"),
         ("--bpf", "tcp", "--fields", "api"),
-        ("--answer", ",".join(ANSWERS), "--format", "table"),
+        ("--answer", ",".join(answers()), "--format", "table"),
     ],
 )
 def test_what_is_loaded_late_is_there(live, options):

@@ -7,13 +7,13 @@ import pytest
 from support.pcap import Conversation, framed, pcap
 
 import kinspect
-from kinspect.analysis.answernames import ANSWERS
+from kinspect.answers import answers
 from kinspect.capture import open_timeline
 from kinspect.protocol import Message, encode_request, encode_response
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 
-each_answer = pytest.mark.parametrize("name", ANSWERS)
+each_answer = pytest.mark.parametrize("name", answers())
 
 
 def incomplete(name, path, **options):

@@ -4,25 +4,24 @@ import pytest
 from support.captures import CAPTURES
 
 import kinspect
-from kinspect.analysis.answernames import ANSWERS
+from kinspect.answers import answers, definition_of, layout
 from kinspect.output import Style
-from kinspect.output.answers import layout
 from kinspect.tui.index.answerlines import AnswerLines
 
 CLUSTER = CAPTURES / "4.4.0" / "cluster_kraft.pcap.gz"
 CUT = CAPTURES / "4.4.0" / "snap96.pcap"
-FULL = [name for name in ANSWERS if name != "auth"]
+FULL = [name for name in answers() if name != "auth"]
 """Answers with rows."""
 LEFT_OUT = "columns left out: "
 
 
 @pytest.fixture(scope="module")
 def found():
-    return {name: kinspect.answer(name, CLUSTER) for name in ANSWERS}
+    return {name: kinspect.answer(name, CLUSTER) for name in answers()}
 
 
 def cells(found):
-    answer = layout.layout_of(found["answer"])
+    answer = definition_of(found["answer"])
     return layout.Cells(answer, answer.split(found["rows"])[0], Style(utc=True))
 
 
@@ -69,6 +68,6 @@ def test_a_summary_says_how_many_exchanges_it_is_of():
 def test_where_names_were_cut_nothing_is_said_not_to_be_named(name):
     found = {**kinspect.answer(name, CUT), "rows": []}
     assert found["capture"]["gaps"]
-    text = layout.layout_of(name).empty(found["capture"])
+    text = definition_of(name).empty(found["capture"])
     assert text.endswith(" could be read")
-    assert layout.layout_of(name).empty({**found["capture"], "gaps": 0}).endswith(" is named")
+    assert definition_of(name).empty({**found["capture"], "gaps": 0}).endswith(" is named")

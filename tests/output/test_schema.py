@@ -49,7 +49,7 @@ def test_lines_of_later_minor_versions_are_valid(name):
 
 def test_major_versions_are_those_of_the_lines():
     majors = {kind: int(version.split(".")[0]) for kind, version in contract.VERSIONS.items()}
-    answers = import_module("kinspect.output.answers").SCHEMA_VERSION
+    answers = import_module("kinspect.answers.answerobject").SCHEMA_VERSION
     assert majors == {
         "line": SCHEMA_VERSION,
         "table": SCHEMA_VERSION,

@@ -8,7 +8,7 @@ from lines import answer as wanted
 from lines import plain
 
 import kinspect
-from kinspect.analysis.answernames import ANSWERS
+from kinspect.answers import answers
 from kinspect.errors import KinspectError
 
 pytestmark = pytest.mark.tools
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.tools
 CAPTURES = Path(__file__).parents[2] / "captures"
 TXN = CAPTURES / "4.4.0/txn_java.pcap.gz"
 
-each_answer = pytest.mark.parametrize("name", ANSWERS)
+each_answer = pytest.mark.parametrize("name", answers())
 
 
 @pytest.fixture(scope="module")
@@ -104,8 +104,8 @@ def test_a_table_for_each_answer(spark, job, tmp_path, monkeypatch, asked):
     batch = import_module("kinspect.spark.batch")
     decoding, decodes = batch.decoding, []
     monkeypatch.setattr(batch, "decoding", lambda *given: decodes.append(given) or decoding(*given))
-    result = run(spark, job, tmp_path, [TXN], asked, *ANSWERS)
-    for name in ANSWERS:
+    result = run(spark, job, tmp_path, [TXN], asked, *answers())
+    for name in answers():
         found = kinspect.answer(name, TXN)["rows"]
         rows = rows_in(tmp_path, f"answer_{name}")
         assert [{key: row[key] for key in found[0]} for row in rows] == found if found else not rows
@@ -113,7 +113,7 @@ def test_a_table_for_each_answer(spark, job, tmp_path, monkeypatch, asked):
         assert {row["capture_point"] for row in rows} <= {"east"}
     assert len(decodes) == 1
     aggregates = {"latency_by_minute", "topic_clients", "client_versions", "errors"} if asked else set()
-    with_rows = {f"answer_{name}" for name in ANSWERS if kinspect.answer(name, TXN)["rows"]}
+    with_rows = {f"answer_{name}" for name in answers() if kinspect.answer(name, TXN)["rows"]}
     assert {path.name for path in tmp_path.iterdir()} == with_rows | {*asked} | aggregates
 
 

@@ -10,7 +10,7 @@ from lines import answer, plain
 from support.decoded import keylog_beside
 from traffic import captures, rotated
 
-from kinspect.analysis.answernames import ANSWERS
+from kinspect.answers import answers
 
 pytestmark = pytest.mark.tools
 
@@ -33,7 +33,7 @@ def made(local, paths, shuffled=None, chosen=None, **more):
     """The objects of all answers, by a job's tasks without Spark. `shuffled`: mixes the order of their parts."""
     found = local.captures(paths, **more)
     request = import_module("kinspect.tables.request").Request(
-        (), chosen=chosen or {}, answers=tuple(ANSWERS)
+        (), chosen=chosen or {}, answers=tuple(answers())
     )
     decoded = found.decoded(request)
     if shuffled is not None:
@@ -43,7 +43,7 @@ def made(local, paths, shuffled=None, chosen=None, **more):
 
 def wanted(paths, **more):
     """The objects of all answers, by `kinspect.answer`."""
-    return [answer(name, paths, **more) for name in ANSWERS]
+    return [answer(name, paths, **more) for name in answers()]
 
 
 def whole(local, folder):
@@ -128,7 +128,7 @@ def test_a_capture_cut_into_twenty_files(local, tmp_path):
 
 
 def test_every_answer_has_a_table_with_comments(tables):
-    for name in ANSWERS:
+    for name in answers():
         table = tables.table_of(name)
         assert table.name == f"answer_{name}"
         assert len(set(table.schema.names)) == len(table.schema.names)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kinspect.analysis.answer import open_answer
-from kinspect.analysis.answernames import ANSWERS
-from kinspect.answers import AnswerCounter
+from kinspect.answers import answers, open_answer
+from kinspect.answers.counter import AnswerCounter
 from kinspect.capture.pythoninput import open_input
 from kinspect.filters.filter import filter_from
 from kinspect.kafka.exchange.exchange import Exchange
@@ -21,7 +20,7 @@ def objects(
     taken: list[Packet], keylog: bytes, limit: int | None = None, **options: str
 ) -> tuple[Objects, list[Exchange]]:
     """All answers to packets, and the exchanges."""
-    counted = AnswerCounter({name: open_answer(name) for name in ANSWERS})
+    counted = AnswerCounter({name: open_answer(name) for name in answers()})
     chosen = filter_from(options)
     counted.serve(chosen)
     inspector = Inspector(emit=frozenset(counted.lines), files=["capture"])
@@ -39,5 +38,5 @@ def objects(
                 break
     ended = ["stopped at --limit"] if limit else []
     span = chosen.start, run.last
-    answers = counted.objects(run.summary(), inspector.names, span, chosen.options, ended=ended)
-    return {answer["answer"]: answer for answer in answers}, found
+    found_answers = counted.objects(run.summary(), inspector.names, span, chosen.options, ended=ended)
+    return {answer["answer"]: answer for answer in found_answers}, found

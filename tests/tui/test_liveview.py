@@ -23,9 +23,9 @@ from kinspect import wording
 from kinspect.analysis.frequent import Ranking
 from kinspect.analysis.histogram import Spread
 from kinspect.analysis.traffic import ApiResult, Fault, NameCounts, TrafficResult
+from kinspect.answers import layout
 from kinspect.kafka.wire.learnednames import LearnedNames
 from kinspect.output import Style
-from kinspect.output.answers import layout
 from kinspect.output.console import make_console
 from kinspect.pipeline import Inspector
 from kinspect.tui.keybindings import ON_LIVE

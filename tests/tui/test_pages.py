@@ -13,10 +13,10 @@ from support.hostile import dangerous, hostile
 from support.tui import CAPTURES, ERRORS, indexed
 
 import kinspect
+from kinspect.answers import definition_of, layout
 from kinspect.errors import KinspectError
 from kinspect.kafka.view.view import iso_time
 from kinspect.output import Style
-from kinspect.output.answers import layout
 from kinspect.tui.index import answerprocess
 from kinspect.tui.index.answerprocess import AnswerProcess
 from kinspect.tui.index.counting import ask, count
@@ -50,7 +50,7 @@ def test_a_page_shows_what_the_command_prints(explore, path, width):
 
     async def script(explorer):
         for name, key in PAGE_KEYS.items():
-            rows, _ = layout.layout_of(name).split(found[name]["rows"])
+            rows, _ = definition_of(name).split(found[name]["rows"])
             if rows:
                 await explorer.press(key)
                 text = explorer.read().splitlines()
@@ -575,7 +575,7 @@ def test_pages_of_what_can_be_read_only_once(explore, piped, path):
         for name, key in PAGE_KEYS.items():
             await explorer.press(key)
             # Frames are those of another file.
-            look = layout.layout_of(name)
+            look = definition_of(name)
             rows = look.gathered(look.ordered(kinspect.answer(name, path)["rows"]))
             assert [{**row, "slowest": None} for row in explorer.main.page.rows.sheet.rows] == [
                 {**row, "slowest": None} for row in rows

@@ -7,18 +7,10 @@ from typing import Any, NamedTuple
 
 from rich.text import Text
 
+from kinspect.answers import definition_of
+from kinspect.answers.celltexts import DIM, NOTE
+from kinspect.answers.layout import GAP, PRINTED, Cells, Room, span, warnings
 from kinspect.output import Style
-from kinspect.output.answers.layout import (
-    DIM,
-    GAP,
-    NOTE,
-    PRINTED,
-    Cells,
-    Room,
-    layout_of,
-    span,
-    warnings,
-)
 from kinspect.output.columns import Column
 from kinspect.output.escape import escape
 from kinspect.wording import counted
@@ -33,11 +25,11 @@ class AnswerLine(NamedTuple):
 
 
 class AnswerLines:
-    """The lines of an answer's object (see `output.answers.document`), each drawn when it is asked for. `room`: how
+    """The lines of an answer's object (see `answerobject.document`), each drawn when it is asked for. `room`: how
     many there are at most; else all rows, which unfold."""
 
     def __init__(self, found: dict[str, Any], style: Style, room: Room | None = None) -> None:
-        layout = layout_of(found["answer"])
+        layout = definition_of(found["answer"])
         self.rows, folded = layout.split(found["rows"])
         self._room = room or Room(len(self.rows), PRINTED.details, " (→)")
         left_out = len(self.rows) - self._room.rows

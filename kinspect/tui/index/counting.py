@@ -7,8 +7,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from kinspect.analysis.answer import Answer, open_answer
-from kinspect.answers import AnswerCounter
+from kinspect.analysis.answer import Answer
+from kinspect.answers import open_answer
+from kinspect.answers.counter import AnswerCounter
 from kinspect.capture import open_timeline
 from kinspect.errors import KinspectError
 from kinspect.kafka.exchange.exchange import Exchange

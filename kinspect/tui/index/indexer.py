@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
 from kinspect import extensions
-from kinspect.analysis.answers.expected import Expectation
+from kinspect.analysis.expected import Expectation
 from kinspect.capture import Timeline
 from kinspect.capture.places import has_places
 from kinspect.capture.source import can_reopen

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from kinspect.analysis.rate import Rate
 from kinspect.analysis.recenttraffic import RecentTraffic
 from kinspect.analysis.traffic import TrafficResult
-from kinspect.answers import AnswerCounter
+from kinspect.answers.counter import AnswerCounter
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import Line
 from kinspect.kafka.view.view import View

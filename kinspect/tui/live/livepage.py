@@ -7,13 +7,13 @@ from typing import Any
 
 from rich.text import Text
 
-from kinspect.analysis.answer import open_answer
-from kinspect.answers import AnswerCounter
+from kinspect.answers import open_answer
+from kinspect.answers.counter import AnswerCounter
+from kinspect.answers.layout import Room
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import Line
 from kinspect.model import NS_PER_SECOND
 from kinspect.output import Style
-from kinspect.output.answers.layout import Room
 from kinspect.tui.index.answerlines import AnswerLines
 from kinspect.tui.keybindings import PAGE_KEYS
 from kinspect.tui.live.keyreader import DOWN, END, HOME, LEFT, PAGE_DOWN, PAGE_UP, RIGHT, UP

@@ -3,18 +3,20 @@ client address."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 from kinspect.analysis.answer import Answer, ResultContext, Row
-from kinspect.analysis.answers.client import Client, client_key, newest_versions
+from kinspect.analysis.client import Client, client_key, newest_versions
 from kinspect.analysis.record import GREATEST, Record, later
+from kinspect.answers.celltexts import ERROR, NOTE, listed, plain, reading, software
+from kinspect.answers.definition import Definition, Key, OwnOption
 from kinspect.errors import KinspectError
 from kinspect.kafka.bodysummary import error_counts
 from kinspect.kafka.connection.roles import CLUSTER
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.wire.pair import ANSWERED
+from kinspect.output.columns import Column
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import API_VERSIONS, FETCH, PRODUCE
 
@@ -54,8 +56,6 @@ class _BrokerVersions(Record):
 
 class Upgrade(Answer):
     """Accumulator of the rows. `to`: a release, the newest if None. Raises KinspectError for an unknown one."""
-
-    failures: ClassVar[Mapping[str, Callable[[Row], bool]]] = {BREAKS: lambda row: row["verdict"] == BREAKS}
 
     def __init__(self, to: str | None = None) -> None:
         super().__init__()
@@ -210,4 +210,66 @@ def _format(api_key: int, version: int) -> int:
     return formats[version] if version < len(formats) else NEWEST_FORMAT
 
 
-ANSWER = Upgrade
+def _used(found: Row) -> str:
+    used = "".join(f" {version}" for version in found["used"])
+    supported = "-".join(map(str, found["supported"])) or "none"
+    return f"{found['api']}{used} (has {supported})"
+
+
+def _formats(conversions: list[Row]) -> str:
+    return listed([f"{found['release']} {found['api']} {found['version']}" for found in conversions], 2)
+
+
+def _more(file: str, rows: list[Row]) -> str:
+    first = rows[0]
+    return reading(file, first["client_id"], first["breaks"][0]["api"] if first["breaks"] else None)
+
+
+ANSWER = Definition(
+    Upgrade,
+    help="Which client breaks on a release, and why.",
+    page="u",
+    about="clients that a release breaks",
+    columns=(
+        Key("client_id", "text", "", "CLIENT ID", opens="client-id"),
+        Key("client_ip", "text", "", "ADDRESS", plain, rank=3, opens="client-host"),
+        Key("software_name", "text"),
+        Key("software_version", "text"),
+        Column("SOFTWARE", software, rank=2, least=24),
+        Key("to", "text", "The release", "TO", plain, rank=4),
+        Key(
+            "verdict",
+            "text",
+            "breaks, unknown or ok",
+            "VERDICT",
+            plain,
+            style=lambda row: {BREAKS: ERROR, UNKNOWN: NOTE}.get(row["verdict"], ""),
+        ),
+        Key(
+            "breaks",
+            "broken_apis",
+            "APIs and versions that the release does not have",
+            "BREAKS",
+            lambda breaks: listed([*map(_used, breaks)], 4),
+            least=40,
+        ),
+        Key(
+            "down_conversion",
+            "conversions",
+            "Record formats that the release converts or refuses",
+            "RECORDS",
+            _formats,
+            rank=1,
+        ),
+        Key("requests", "long", "", "REQUESTS", rank=5),
+    ),
+    order="VERDICT, CLIENT ID, ADDRESS, SOFTWARE, TO, REQUESTS, BREAKS, RECORDS",
+    options={"to": OwnOption("The release (4.1, 3.9.2); else the newest known.", "RELEASE", schema.releases)},
+    structs={
+        "broken_api": "api text, used ints, supported ints, requests long, negotiates bool",
+        "conversion": "api text, version int, format int, requests long, release text",
+    },
+    failures={BREAKS: lambda row: row["verdict"] == BREAKS},
+    nothing="no client was seen",
+    more=_more,
+)

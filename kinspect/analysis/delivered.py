@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kinspect.analysis.answers.lags import read_batches
-from kinspect.analysis.answers.offsetranges import OffsetRanges
+from kinspect.analysis.lags import read_batches
+from kinspect.analysis.offsetranges import OffsetRanges
 from kinspect.kafka.bodysummary import RecordField, batch_count
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from kinspect.analysis.answers.groupevents import (
+from kinspect.analysis.groupevents import (
     FENCED_EPOCH,
     JOINING,
     LEAVING_FOR_A_WHILE,
@@ -20,7 +20,7 @@ from kinspect.analysis.answers.groupevents import (
     Partitions,
     flat,
 )
-from kinspect.analysis.answers.rebalances import (
+from kinspect.analysis.rebalances import (
     FENCED,
     LEFT,
     MEMBER_JOINED,
@@ -35,7 +35,7 @@ from kinspect.analysis.answers.rebalances import (
     Known,
     Trigger,
 )
-from kinspect.analysis.answers.standing import UNKNOWN, Assigned, Kind, MemberChange, Rebalance, stand_still
+from kinspect.analysis.standing import UNKNOWN, Assigned, Kind, MemberChange, Rebalance, stand_still
 
 NEW = 2
 """The greatest epoch that a group has with its first member."""

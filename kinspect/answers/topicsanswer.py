@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
+from shlex import quote
 from typing import Any, ClassVar
 
 from kinspect.analysis.answer import ROWS_KEPT, Answer, ResultContext, Row
-from kinspect.analysis.answers.delivered import delivered
-from kinspect.analysis.answers.grouptopics import TYING, GroupTopics, ties
+from kinspect.analysis.delivered import delivered
+from kinspect.analysis.grouptopics import TYING, GroupTopics, ties
 from kinspect.analysis.record import GREATEST, LEAST, Record, later
+from kinspect.answers.celltexts import ERROR, known, listed, plain, software
+from kinspect.answers.definition import Definition, Key
 from kinspect.kafka.bodysummary import RecordField, RecordRoom
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import iso_time
 from kinspect.kafka.wire.fetched import Partitions, TopicRef, topic_ref
 from kinspect.kafka.wire.message import WireMessage
 from kinspect.kafka.wire.pair import NO_RESPONSE
+from kinspect.output.columns import Column
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import (
     FETCH,
@@ -340,4 +344,55 @@ def _errors(response: WireMessage | None) -> tuple[dict[TopicRef, list[str]], bo
     }, whole
 
 
-ANSWER = Topics
+def _delivered(row: Row) -> str:
+    """Where it is not all records."""
+    return "" if row["delivered"] in (None, row["records"]) else known(row["delivered"])
+
+
+def _more(file: str, rows: list[Row]) -> str:
+    named = [row["topic"] for row in rows if row["topic"]]
+    return f"kinspect read {file}" + (f" --topic {quote(named[0])}" if named else "")
+
+
+ANSWER = Definition(
+    Topics,
+    help="Who produces to and consumes from which topic.",
+    page="2",
+    about="who produces and consumes",
+    columns=(
+        Key("topic", "text", "The name, or the id if no message tells its name", "TOPIC", opens="topic"),
+        Key("topic_id", "text"),
+        Key("direction", "text", "produce, consume or replicate", "DIRECTION"),
+        Key("client_id", "text", "", "CLIENT ID", opens="client-id"),
+        Key("client_ip", "text", "", "ADDRESS", plain, rank=2, opens="client-host"),
+        Key("software_name", "text"),
+        Key("software_version", "text"),
+        Column("SOFTWARE", software, rank=3),
+        Key("principal", "text", "User name that the client logged in as", "PRINCIPAL", plain, rank=6),
+        Key("groups", "texts", "Groups that the same client id and address are in", "GROUPS", listed, rank=1),
+        Key("transactional_ids", "texts"),
+        Key("partitions", "long", "How many of the topic's partitions it used"),
+        Key(
+            "requests",
+            "long",
+            "Requests that named the topic, or stood for it in a fetch session",
+            "REQUESTS",
+        ),
+        Key("batches", "long", "Batches on the wire, refused and repeated ones too"),
+        Key("records", "long", "Records of these batches", "RECORDS"),
+        Key("delivered", "long", "Records that a consumer was given", "DELIVERED", cell=_delivered),
+        Key("bytes", "long", "Bytes of these batches", "BYTES"),
+        Key("codecs", "counts", "Batches by compression", "CODECS", listed, rank=4),
+        Key("acks", "counts", "Requests by acks, of producers", "ACKS", lambda acks: listed([*acks]), rank=5),
+        Key(
+            "errors", "counts", "Error codes of answers for the topic, by name", "ERRORS", listed, style=ERROR
+        ),
+        Key("first", "time", "When the first request began"),
+        Key("last", "time", "When the last request began"),
+        Key("incomplete", "long", "Requests and answers that could not be read to their end"),
+    ),
+    order="TOPIC, DIRECTION, CLIENT ID, ADDRESS, REQUESTS, RECORDS, DELIVERED, BYTES, ERRORS, GROUPS, CODECS, ACKS, "
+    "PRINCIPAL, SOFTWARE",
+    nothing="no topic was produced to or consumed from",
+    more=_more,
+)

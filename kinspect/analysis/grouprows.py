@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from kinspect.analysis.answer import Row, Topic
-from kinspect.analysis.answers.epochs import Reconciled
-from kinspect.analysis.answers.groupevents import (
+from kinspect.analysis.epochs import Reconciled
+from kinspect.analysis.groupevents import (
     JoinedGroup,
     LeftGroup,
     MemberHeartbeat,
     RefusedRequest,
     SyncedGroup,
 )
-from kinspect.analysis.answers.lags import (
+from kinspect.analysis.lags import (
     Offsets,
     Partition,
     Place,
@@ -25,9 +25,9 @@ from kinspect.analysis.answers.lags import (
     over_time,
     spans_by_name,
 )
-from kinspect.analysis.answers.rebalances import Classic, Departure, GroupHistory, Known
-from kinspect.analysis.answers.standing import Assigned, Rebalance
+from kinspect.analysis.rebalances import Classic, Departure, GroupHistory, Known
 from kinspect.analysis.record import EARLIEST, GREATEST, LATEST, LEAST, Record
+from kinspect.analysis.standing import Assigned, Rebalance
 from kinspect.kafka.view.view import iso_time, milliseconds
 
 CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"

@@ -2,81 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from importlib import import_module
 from textwrap import fill
 from typing import Any, NamedTuple
 
 from rich.text import Text
 
 from kinspect import wording
+from kinspect.answers import definition_of
+from kinspect.answers.celltexts import DIM, HEAD, NOTE, TIME_OF_DAY, UNKNOWN, counted
+from kinspect.answers.definition import Definition, nothing_decoded
+from kinspect.answers.typed import NOTHING, Typed
 from kinspect.output import Style
-from kinspect.output.answers.typed import NOTHING, Typed
 from kinspect.output.columns import Column, Row, aligned, fitted
 from kinspect.output.escape import escape
 
 GAP = 2
 """Spaces between columns."""
-UNKNOWN = "?"
-TIME_OF_DAY, MINUTE = (11, 23), (0, 16)
-"""Parts of a time as text: to the millisecond, and the date with hour and minute."""
-HEAD, NOTE, DIM, ERROR = "bold", "yellow", "dim", "bold red"
-
-Clock = Callable[[str | None], str]
-"""Gives the time of day of a row's time."""
-
-
-class AnswerLayout(NamedTuple):
-    """The look of an answer. `nothing`: the text where there are no rows; `more`: the command to type next, from a
-    file's name and the rows in the order in which they are shown; `unread`: the text in place of `nothing` where
-    something was cut or lost; `details`: lines below a row, for what one line has no room for; `notes`: lines below the
-    table, from the rows that it shows and what the object says of its capture; `folds`: true for a row of which
-    `folded` tells, a line for all of them; `joined`: rows of one thing as one row; `gathered`: where not all is
-    shown, rows with one in place of several that are alike; `leads`: true for a row that stands before the others;
-    `spans`: the table stands below the capture's time span."""
-
-    columns: tuple[Column, ...]
-    nothing: str
-    more: Callable[[str, list[Row]], str]
-    details: Callable[[Row, Clock], list[str]] = lambda *_: []
-    notes: Callable[[list[Row], Row], list[str]] = lambda rows, capture: []
-    folds: Callable[[Row], bool] = lambda _: False
-    folded: Callable[[list[Row]], str] = lambda _: ""
-    joined: Callable[[list[Row]], list[Row]] = lambda rows: rows
-    gathered: Callable[[list[Row]], list[Row]] = lambda rows: rows
-    leads: Callable[[Row], bool] = lambda _: False
-    spans: bool = False
-    unread: str = ""
-
-    def ordered(self, rows: list[Row]) -> list[Row]:
-        """The rows in the order in which they are shown."""
-        return sorted(self.joined(rows), key=lambda row: not self.leads(row))
-
-    def split(self, rows: list[Row]) -> tuple[list[Row], list[Row]]:
-        """Rows with a line each, and those that are folded into one."""
-        whole: list[Row] = []
-        folded: list[Row] = []
-        for row in self.gathered(self.ordered(rows)):
-            (folded if self.folds(row) else whole).append(row)
-        return whole, folded
-
-    def empty(self, capture: dict[str, Any]) -> str:
-        """The text where there are no rows."""
-        if nothing_decoded(capture):
-            return escape(capture["incomplete"][0])
-        if capture["filters"] and not capture["counted"]:
-            return "nothing passes the filter"
-        text = self.unread if self.unread and capture["gaps"] else self.nothing
-        return text + (" in what passes the filter" if capture["filters"] else "")
-
-
-def layout_of(answer: str) -> AnswerLayout:
-    """The look of an answer."""
-    layout: AnswerLayout = import_module(f"kinspect.output.answers.{answer}layout").LAYOUT
-    return layout
 
 
 class Room(NamedTuple):
@@ -95,7 +40,7 @@ PRINTED = Room(40, 6, ": --wide shows all")
 def parts(found: dict[str, Any], width: int, style: Style, typed: Typed = NOTHING) -> Iterator[Text]:
     """Lines to show for an answer's object on a terminal of that width. `typed`: what the command to type
     next is for; without captures there is none."""
-    layout = layout_of(found["answer"])
+    layout = definition_of(found["answer"])
     rows = found["rows"]
     if rows:
         whole, folded = (layout.ordered(rows), []) if style.wide else layout.split(rows)
@@ -120,8 +65,8 @@ def parts(found: dict[str, Any], width: int, style: Style, typed: Typed = NOTHIN
 
 
 def page(found: dict[str, Any], width: int, style: Style, typed: Typed = NOTHING) -> Iterator[Text]:
-    """The `parts` of an answer's object, below the capture's time span where its layout has that."""
-    if layout_of(found["answer"]).spans:
+    """The `parts` of an answer's object, below the capture's time span where the answer has that."""
+    if definition_of(found["answer"]).spans:
         yield from filter(None, [span(found["capture"], style)])
     yield from parts(found, width, style, typed)
 
@@ -165,11 +110,6 @@ def _twins(capture: dict[str, Any]) -> str:
     )
 
 
-def nothing_decoded(capture: dict[str, Any]) -> bool:
-    """True if there is nothing to answer from; the first line of what is missing says why."""
-    return capture["exchanges"] == capture["orphans"] and not capture["complete"]
-
-
 def _lacking(capture: dict[str, Any]) -> str:
     """A line on what is missing; empty if nothing is."""
     found = capture["incomplete"][1:] if nothing_decoded(capture) else capture["incomplete"]
@@ -179,13 +119,13 @@ def _lacking(capture: dict[str, Any]) -> str:
 class Cells:
     """The cells of rows, escaped, in those columns that have any text."""
 
-    def __init__(self, layout: AnswerLayout, rows: list[Row], style: Style) -> None:
+    def __init__(self, layout: Definition, rows: list[Row], style: Style) -> None:
         self.layout = layout
         self.rows = rows
         self._style = style
         columns = (
             replace(column, title=f"{column.title} (UTC)") if column.time and style.utc else column
-            for column in layout.columns
+            for column in layout.titled
         )
         texts = {column: [_cell(column, row, style) for row in rows] for column in columns}
         self._texts = {column: cells for column, cells in texts.items() if any(cells)}
@@ -289,41 +229,3 @@ def _line(cells: dict[Column, tuple[str, str]], widths: dict[Column, int]) -> Te
     found = aligned(texts, widths, GAP)
     found.rstrip()
     return found
-
-
-def known(value: Any) -> str:
-    """A value as text, `?` if it is not known, `""` if it is empty; numbers with commas."""
-    return UNKNOWN if value is None else f"{value:,}" if isinstance(value, int) else str(value) or '""'
-
-
-def lasting(milliseconds: float | None) -> str:
-    """A duration: `1,234 ms`, `12.3 s`; `?` if it is not known."""
-    if milliseconds is None:
-        return UNKNOWN
-    return f"{milliseconds:,.0f} ms" if milliseconds < 10_000 else f"{milliseconds / 1000:,.1f} s"
-
-
-def longest(spans: list[float | None]) -> str:
-    """The longest duration: with `+?` where one that is not known may be longer, `?` where none above 0 is known."""
-    most = max((span for span in spans if span is not None), default=None)
-    if None in spans:
-        return f"{lasting(most)}+?" if most else UNKNOWN
-    return lasting(most)
-
-
-def where(key: str, text: Callable[[Any], str] = known) -> Callable[[Row], str]:
-    """Cells of a key, without any text where rows do not have it: options of an answer choose their keys."""
-    return lambda row: text(row[key]) if key in row else ""
-
-
-def counted(count: int | None, thing: str) -> str:
-    """A number of things as text; `?` for one that is not known."""
-    return f"{UNKNOWN} {thing}s" if count is None else wording.counted(count, thing)
-
-
-def listed(values: list[str] | dict[str, int] | None, most: int = 3) -> str:
-    """The first values, and how many more there are; those of a dict with their counts."""
-    if values is None:
-        return UNKNOWN
-    texts = [f"{name} {count:,}" for name, count in values.items()] if isinstance(values, dict) else values
-    return wording.listed(texts, most)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -17,8 +17,6 @@ NS_PER_MINUTE = 60 * NS_PER_SECOND
 NO_TOPIC: Topic = (None, None)
 TOPIC, PARTITION = "topic", "partition"
 PLACES = frozenset({TOPIC, PARTITION})
-DEFAULT = {"latency": "api", "errors": "client"}
-"""What rows of an answer are apart by if nothing is asked for; those of errors are by API and code too."""
 
 Partition = tuple[Topic, str | None]
 """A topic and a partition's number as text."""
@@ -100,15 +98,14 @@ BY = {
     "minute": RowKey(("minute",), lambda exchange: [_minute(exchange)]),
 }
 """Names of `--by`."""
-NAMES = {"latency": tuple(BY), "errors": tuple(name for name in BY if name != "api")}
-"""Those of each answer."""
 
 
-def names_of(answer: str, text: str | None) -> list[str]:
-    """The names in a text such as `client,minute`; the answer's own without one. Raises KinspectError."""
-    found = [name.strip() for name in (DEFAULT[answer] if text is None else text).split(",")]
-    if unknown := [name for name in found if name not in NAMES[answer]]:
-        raise KinspectError(f"--by cannot be {unknown[0]!r}; it is one of {', '.join(NAMES[answer])}")
+def names_of(text: str | None, default: str, known: Collection[str] = BY.keys()) -> list[str]:
+    """The names in a text such as `client,minute`; `default` without one. Raises KinspectError for one that is not
+    among `known`."""
+    found = [name.strip() for name in (default if text is None else text).split(",")]
+    if unknown := [name for name in found if name not in known]:
+        raise KinspectError(f"--by cannot be {unknown[0]!r}; it is one of {', '.join(known)}")
     return list(dict.fromkeys(found))
 
 

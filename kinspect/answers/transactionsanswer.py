@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
 from kinspect.analysis.answer import Answer, ResultContext, Row
-from kinspect.analysis.answers.client import client_key
-from kinspect.analysis.answers.txnhistory import (
+from kinspect.analysis.client import client_key
+from kinspect.analysis.record import GREATEST, LEAST, Record
+from kinspect.analysis.txnhistory import (
     END,
     FENCED,
     FENCING,
@@ -26,11 +28,13 @@ from kinspect.analysis.answers.txnhistory import (
     Transaction,
     history,
 )
-from kinspect.analysis.record import GREATEST, LEAST, Record
+from kinspect.answers.celltexts import ERROR, NOTE, counted, known, lasting, listed, longest
+from kinspect.answers.definition import Clock, Definition, Key
 from kinspect.kafka.bodysummary import RecordField, RecordRoom
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import iso_time, milliseconds
 from kinspect.kafka.wire.message import WireMessage
+from kinspect.output.columns import Column
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import (
     ADD_OFFSETS_TO_TXN,
@@ -450,4 +454,123 @@ _ADD: dict[int | None, Callable[[Transactions, Exchange], None]] = {
     LIST_TRANSACTIONS: Transactions._add_states,
 }
 
-ANSWER = Transactions
+
+EXPECTED = frozenset({"CONCURRENT_TRANSACTIONS"})
+"""Error codes that belong to transactions that follow each other quickly."""
+ENDED = frozenset({"committed", "aborted"})
+UNSEEN = "outcome not seen"
+ABORTED_SHOWN = 3
+NAMELESS = "UNKNOWN_CODE_"
+"""What names of codes begin with that no release of Kafka has: no filter asks for them."""
+NAMED = 10
+"""Transactional ids of which nothing more is known that are told."""
+
+
+def _outcomes(row: Row) -> Counter[str]:
+    return Counter(one["outcome"] or UNSEEN for one in row["transactions"])
+
+
+def _count(outcome: str, row: Row) -> str:
+    count = _outcomes(row)[outcome]
+    return f"{count:,}" if count else ""
+
+
+def _others(row: Row) -> str:
+    return listed(
+        {name.replace("_", " "): count for name, count in _outcomes(row).items() if name not in ENDED}
+    )
+
+
+def _epochs(row: Row) -> str:
+    epochs = row["epochs"]
+    return "" if not epochs else str(epochs[0]) if len(epochs) == 1 else f"{epochs[0]}..{epochs[-1]}"
+
+
+def _longest(row: Row) -> str:
+    ended = [one["duration_ms"] for one in row["transactions"] if one["outcome"] != "open"]
+    return longest(ended) if ended else ""
+
+
+def _records(row: Row) -> str:
+    counts = [one["records"] for one in row["transactions"]]
+    return "" if not counts else known(None if None in counts else sum(counts))
+
+
+def _errors(row: Row) -> str:
+    return listed({name: count for name, count in row["errors"].items() if name not in EXPECTED})
+
+
+def _details(row: Row, clock: Clock) -> list[str]:
+    wrong = [one for one in row["transactions"] if one["outcome"] not in ENDED]
+    longest = sorted(row["transactions"], key=lambda one: -(one["duration_ms"] or 0))
+    aborted, committed = (
+        [one for one in longest if one["outcome"] == outcome] for outcome in ("aborted", "committed")
+    )
+    return [_transaction(one, clock) for one in (*wrong, *aborted[:ABORTED_SHOWN], *committed[:1])]
+
+
+def _transaction(one: Row, clock: Clock) -> str:
+    parts = [
+        f"{clock(one['began'])} {(one['outcome'] or UNSEEN).replace('_', ' ')}",
+        f" by {one['fenced_by']}" if one["fenced_by"] else "",
+        f" after {lasting(one['duration_ms'])}" if one["duration_ms"] is not None else "",
+        f"; epoch {known(one['epoch'])}",
+        f"; {counted(one['records'], 'record')} in {listed(one['partitions'])}" if one["partitions"] else "",
+        f"; offsets of {listed(one['groups'])}" if one["groups"] else "",
+    ]
+    return "".join(parts)
+
+
+def _next(file: str, rows: list[Row]) -> str:
+    errors = [name for name in rows[0]["errors"] if name not in EXPECTED and not name.startswith(NAMELESS)]
+    if errors:
+        return f"kinspect read {file} --error {','.join(errors)}"
+    return f"kinspect read {file} --api InitProducerId,AddPartitionsToTxn,EndTxn,WriteTxnMarkers"
+
+
+def _is_only_named(row: Row) -> bool:
+    return not any(row[key] for key in ("client_id", "epochs", "transactions", "errors"))
+
+
+def _only_named(rows: list[Row]) -> str:
+    names = [row["transactional_id"] for row in rows]
+    return f"transactional ids that were only named ({len(rows):,}): {listed(names, NAMED)}"
+
+
+ANSWER = Definition(
+    Transactions,
+    help="Transactional ids, producers and epochs; how each transaction ended.",
+    page="9",
+    about="how each ended",
+    columns=(
+        Key("transactional_id", "text", "", "TRANSACTIONAL ID", str),
+        Key("client_id", "text", "", "CLIENT ID", rank=2, opens="client-id"),
+        Key("producer_id", "long", "", "PRODUCER", lambda number: known(number).replace(",", ""), rank=3),
+        Key("epochs", "ints", "Producer epochs"),
+        Column("EPOCHS", _epochs, True, rank=4),
+        Key("transactions", "transactions", "In the order of their beginnings"),
+        Column("COMMITTED", lambda row: _count("committed", row), True),
+        Column("ABORTED", lambda row: _count("aborted", row), True),
+        Column("OTHERS", _others, style=lambda _: NOTE),
+        Column("LONGEST", _longest, True, rank=1),
+        Column("RECORDS", _records, True, rank=5),
+        Key(
+            "errors",
+            "counts",
+            "Error codes of answers about the id, by name",
+            "ERRORS",
+            cell=_errors,
+            style=ERROR,
+        ),
+    ),
+    structs={
+        "transaction": """began time, ended time, duration_ms double, outcome text, fenced_by text, epoch int,
+            partitions texts, records long, bytes long, groups texts"""
+    },
+    nothing="no transactional id is named",
+    more=_next,
+    details=_details,
+    folds=_is_only_named,
+    folded=_only_named,
+    unread="no transactional id could be read",
+)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from kinspect.analysis.answer import Answer, ResultContext, Row, Topic, topics_of
-from kinspect.analysis.answers.by import (
+from kinspect.analysis.bursts import Bursts
+from kinspect.analysis.by import (
     BY,
     NO_PARTITION,
     PARTITION,
@@ -21,7 +22,7 @@ from kinspect.analysis.answers.by import (
     partition_of,
     topic_of,
 )
-from kinspect.analysis.answers.expected import (
+from kinspect.analysis.expected import (
     EARLIER,
     EXPECTED,
     Edge,
@@ -35,15 +36,30 @@ from kinspect.analysis.answers.expected import (
     may_pass,
     unanswered_reason,
 )
-from kinspect.analysis.bursts import Bursts
 from kinspect.analysis.record import GREATEST, LEAST, Record
+from kinspect.answers.celltexts import (
+    DIM,
+    ERROR,
+    MINUTE,
+    TIME_OF_DAY,
+    UNKNOWN,
+    counted,
+    known,
+    listed,
+    plain,
+    where,
+)
+from kinspect.answers.definition import Definition, FilterWords, Key, OwnOption
 from kinspect.kafka.bodysummary import error_counts, succeeded
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import iso_time
 from kinspect.kafka.wire.pair import UNANSWERED as NO_ANSWER
+from kinspect.output.columns import Column
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import METADATA
 
+BY_NAMES = tuple(name for name in BY if name != "api")
+"""The names of `--by`: rows are by API and code too."""
 UNANSWERED = "UNANSWERED"
 """Name, in place of an error code's, of a request without an answer."""
 SUCCESSES_KEPT = 100_000
@@ -106,7 +122,7 @@ class Errors(Answer):
 
     def __init__(self, by: str | None = None) -> None:
         super().__init__()
-        self._by = names_of("errors", by)
+        self._by = names_of(by, "client", BY_NAMES)
         self._faults = self.records(_Fault)
         self._flows = self.records(_Success, SUCCESSES_KEPT)
         self._topics = self.records(_Success, SUCCESSES_KEPT)
@@ -353,4 +369,156 @@ def _place(row: Row) -> tuple[Any, ...]:
     return row.get("minute") or "", bool(row["expected"]), -row["count"], row["error"], *own
 
 
-ANSWER = Errors
+NAMES, WORDS = 28, 12
+"""Widths to which names of errors, and those of APIs and clients, are not cut."""
+LISTS = "topics", "groups", "principals", "transactional_ids"
+
+
+def _style(row: Row) -> str:
+    return DIM if row["expected"] else ERROR
+
+
+def _gathered(rows: list[Row]) -> list[Row]:
+    """Of expected errors one row for each API and error, whoever got them."""
+    found: dict[Any, list[Row]] = {}
+    for number, row in enumerate(rows):
+        alike = (
+            row["expected"]
+            and "client_id" in row
+            and (row["api"], row["error"], row["meaning"], row.get("minute"))
+        )
+        found.setdefault(alike or number, []).append(row)
+    return sorted(
+        [alike[0] if len(alike) == 1 else _one(alike) for alike in found.values()], key=_shown_place
+    )
+
+
+def _shown_place(row: Row) -> tuple[Any, ...]:
+    return row.get("minute") or "", bool(row["expected"]), -row["count"]
+
+
+def _one(rows: list[Row]) -> Row:
+    texts = {key: sorted({text for row in rows for text in row[key]}) for key in LISTS}
+    return {
+        **rows[0],
+        **texts,
+        "clients": len({(row["client_id"], row["client_ip"]) for row in rows}),
+        "count": sum(row["count"] for row in rows),
+        "first": min((row["first"] for row in rows if row["first"]), default=None),
+        "last": max((row["last"] for row in rows if row["last"]), default=None),
+        "client_id": None,
+        "client_ip": None,
+    }
+
+
+def _client(row: Row) -> str:
+    return counted(row["clients"], "client") if "clients" in row else where("client_id")(row)
+
+
+def _notes(rows: list[Row], capture: Row) -> list[str]:
+    """A line for each error, in the order of the table; where one means several things, of which rows each is."""
+    notes: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        notes.setdefault((row["error"], f"{row['meaning']} {row['advice']}"), []).append(row)
+    meanings = Counter(error for error, _ in notes)
+    return [
+        f"{error}{f' ({_places(found)})' if meanings[error] > 1 else ''}: {text}"
+        for (error, text), found in notes.items()
+    ]
+
+
+def _places(rows: list[Row]) -> str:
+    """APIs and clients of rows."""
+    return listed(
+        [*dict.fromkeys(" of ".join(filter(None, (known(row["api"]), _client(row)))) for row in rows)]
+    )
+
+
+def _more(file: str, rows: list[Row]) -> str:
+    api = rows[0]["api"]
+    return f"kinspect read {file} --errors-only" + (f" --api {api}" if api else "")
+
+
+def _unless(names: set[str], key: str) -> Callable[[Row], str]:
+    """Cells of a list, in rows that are not apart by what it lists."""
+    return lambda row: "" if names & row.keys() else listed(row[key])
+
+
+def _filters(row: Row) -> FilterWords:
+    return [("errors-only", None) if row["code"] is None else ("error", row["error"])]
+
+
+ANSWER = Definition(
+    Errors,
+    help="Error codes by API and client, with their meaning and what to do.",
+    page="6",
+    about="error codes: meaning, and what to do",
+    columns=(
+        Key("api", "text", "", "API", least=WORDS, opens="api"),
+        Key(
+            "error",
+            "text",
+            "Name of the code, or UNANSWERED",
+            "ERROR",
+            plain,
+            style=_style,
+            least=NAMES,
+            opens=_filters,
+        ),
+        Key("code", "int"),
+        Key("retriable", "bool", "Whether clients of today retry"),
+        Key(
+            "expected",
+            "bool",
+            "Whether every occurrence is part of normal operation here; null if it may pass yet",
+            "EXPECTED",
+            lambda expected: UNKNOWN if expected is None else "yes" if expected else "no",
+        ),
+        Key("expected_reasons", "counts", "Expected occurrences by the reason"),
+        Key("client_id", "text", "", "CLIENT ID", cell=_client, least=WORDS, opens="client-id"),
+        Key("client_ip", "text", "", "ADDRESS", plain, rank=3, opens="client-host"),
+        Column("MINUTE", where("minute"), least=16, time=MINUTE),
+        Column("PRINCIPAL", where("principal")),
+        Column("TRANSACTIONAL ID", where("transactional_id")),
+        Column("BROKER", where("broker")),
+        Column("TOPIC", where("topic")),
+        Column("PARTITION", where("partition")),
+        Key("count", "long", "How often the code occurs", "COUNT"),
+        Key("first", "time", "When the first exchange with it began", "FIRST", rank=5, time=TIME_OF_DAY),
+        Key("last", "time", "When the last exchange with it began", "LAST", rank=4, time=TIME_OF_DAY),
+        Key("topics", "texts", "", "TOPICS", cell=_unless({"topic", "partition"}, "topics"), rank=1),
+        Key("groups", "texts", "", "GROUPS", listed, rank=2),
+        Key(
+            "principals",
+            "texts",
+            "Users as which the client had logged in",
+            "PRINCIPALS",
+            cell=_unless({"principal"}, "principals"),
+            rank=1,
+        ),
+        Key(
+            "transactional_ids",
+            "texts",
+            "",
+            "TXN IDS",
+            cell=_unless({"transactional_id"}, "transactional_ids"),
+            rank=2,
+        ),
+        Key("meaning", "text"),
+        Key("advice", "text", "What to do"),
+    ),
+    order="MINUTE, ERROR, COUNT, EXPECTED, API, CLIENT ID, ADDRESS, PRINCIPAL, TRANSACTIONAL ID, BROKER, TOPIC, "
+    "PARTITION, TOPICS, GROUPS, PRINCIPALS, TXN IDS, FIRST, LAST",
+    options={
+        "by": OwnOption(
+            "A row for each API, code and client, broker, principal, transactional_id, topic, partition or minute,"
+            " or several of them: client,minute.  [default: client]",
+            "KEYS",
+            lambda: BY_NAMES,
+        )
+    },
+    nothing="no error code, and every request was answered",
+    more=_more,
+    notes=_notes,
+    gathered=_gathered,
+)

@@ -1,25 +1,16 @@
-"""The table of groups: below each its rebalances, how members left, and what lags."""
+"""Texts in the table of groups: below each its rebalances, how members left, and what lags."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
 from math import inf
-from shlex import quote
 from typing import Any
 
+from kinspect.answers.celltexts import known, lasting, listed, longest
+from kinspect.answers.definition import Clock
 from kinspect.filters.filterdefinitions import TIMES, cutting_more, kinds
-from kinspect.output.answers.layout import (
-    ERROR,
-    TIME_OF_DAY,
-    AnswerLayout,
-    Clock,
-    known,
-    lasting,
-    listed,
-    longest,
-)
-from kinspect.output.columns import Column, Row
+from kinspect.output.columns import Row
 
 LAGS_SHOWN = 3
 NAMED = 10
@@ -30,27 +21,27 @@ EXPECTED = frozenset({"MEMBER_ID_REQUIRED", "REBALANCE_IN_PROGRESS"})
 """Error codes that belong to joins and rebalances."""
 
 
-def _of_groups(text: Callable[[Row], str]) -> Callable[[Row], str]:
+def of_groups(text: Callable[[Row], str]) -> Callable[[Row], str]:
     """Cells of groups alone: `--members` and `--every` have other rows."""
     return lambda row: text(row) if "rebalances" in row else ""
 
 
-def _of_members(text: Callable[[Row], str]) -> Callable[[Row], str]:
+def of_members(text: Callable[[Row], str]) -> Callable[[Row], str]:
     return lambda row: text(row) if "member_id" in row else ""
 
 
-def _of_spans(text: Callable[[Row], str]) -> Callable[[Row], str]:
+def of_spans(text: Callable[[Row], str]) -> Callable[[Row], str]:
     return lambda row: text(row) if "from" in row else ""
 
 
-def _partly(row: Row) -> str:
+def behind_text(row: Row) -> str:
     """The partitions that are behind, those most first."""
     lags = {name: lag for name, lag in row["partitions"].items() if lag or lag is None}
     most = sorted(lags, key=lambda name: -(lags[name] or 0))
     return listed([f"{name} {known(lags[name])}" for name in most], LAGS_SHOWN)
 
 
-def _members(row: Row) -> str:
+def members_text(row: Row) -> str:
     """Members that are still there, of all."""
     # Of those that others tell of alone nobody knows.
     known_ones = [member for member in row["members"] if member["client_ip"] or member["left"]]
@@ -59,7 +50,7 @@ def _members(row: Row) -> str:
     return f"{there:,}{rest} of {len(row['members']):,}" if row["members"] else ""
 
 
-def _longest(row: Row) -> str:
+def longest_stop(row: Row) -> str:
     """The longest time for which a member stood still."""
     stops = [stop for one in row["rebalances"] for stop in one["stopped_ms"].values()]
     return longest(stops or [None]) if row["rebalances"] else ""
@@ -69,7 +60,7 @@ def _stop(rebalance: Row) -> float | None:
     return max((stop for stop in rebalance["stopped_ms"].values() if stop is not None), default=None)
 
 
-def _lag(row: Row) -> str:
+def lag_text(row: Row) -> str:
     lags = [one["lag"] for one in row["committed"].values()]
     if not lags:
         return ""
@@ -77,21 +68,21 @@ def _lag(row: Row) -> str:
     return known(sum(told) if told else None) + ("+?" if 0 < len(told) < len(lags) else "")
 
 
-def _errors(row: Row) -> str:
+def errors_text(row: Row) -> str:
     return listed({name: count for name, count in row["errors"].items() if name not in EXPECTED})
 
 
-def _is_only_named(row: Row) -> bool:
+def is_only_named(row: Row) -> bool:
     return "rebalances" in row and not any(
         row[key] for key in ("members", "rebalances", "committed", "errors")
     )
 
 
-def _only_named(rows: list[Row]) -> str:
+def only_named(rows: list[Row]) -> str:
     return f"groups that were only named ({len(rows):,}): {listed([row['group'] for row in rows], NAMED)}"
 
 
-def _notes(rows: list[Row], capture: Row) -> list[str]:
+def why_no_lag(rows: list[Row], capture: Row) -> list[str]:
     """Why lags are not known."""
     unknown = [one for row in rows for one in row.get("committed", {}).values() if one["lag"] is None]
     if unknown and cutting_more({*capture["filters"]} - kinds().keys(), *TIMES):
@@ -115,7 +106,7 @@ def _reaches(one: Row) -> bool:
     return one["high_watermark"] is not None and 0 <= one["offset"] <= one["high_watermark"]
 
 
-def _details(row: Row, clock: Clock) -> list[str]:
+def details(row: Row, clock: Clock) -> list[str]:
     if "rebalances" not in row:
         return []
     rebalances = row["rebalances"]
@@ -158,7 +149,7 @@ def _moved(one: Row) -> str:
 def _rebalance(one: Row, clock: Clock) -> str:
     stopped = sorted(one["stopped_ms"].items(), key=lambda item: -(item[1] or 0))
     lost = {client: len(parts) for client, parts in one["revoked"].items() if parts}
-    got = [f"{client}: {_partitions(parts)}" for client, parts in one["assigned"].items()]
+    got = [f"{client}: {partitions_text(parts)}" for client, parts in one["assigned"].items()]
     texts = [
         f"{clock(one['started'])} generation {one['generation']}: {one['trigger']}",
         f" {one['by']}" if one["by"] else "",
@@ -179,10 +170,10 @@ def _unowned(times: dict[str, float | None]) -> str:
     by_span: dict[str, list[str]] = {}
     for name, time in sorted(times.items(), key=lambda item: -(inf if item[1] is None else item[1])):
         by_span.setdefault(lasting(time), []).append(name)
-    return ", ".join(f"{_partitions(names)} {span}" for span, names in by_span.items())
+    return ", ".join(f"{partitions_text(names)} {span}" for span, names in by_span.items())
 
 
-def _partitions(names: list[str] | None) -> str:
+def partitions_text(names: list[str] | None) -> str:
     """Partitions or tasks, those of a topic that follow each other as one: `orders-0…3`."""
     if names is None:
         return known(None)
@@ -201,38 +192,3 @@ def _partitions(names: list[str] | None) -> str:
 def _topic_and_number(name: str) -> tuple[str, int]:
     number = name.rsplit("-" if "-" in name else "_", 1)[1]
     return name.removesuffix(number), int(number)
-
-
-LAYOUT = AnswerLayout(
-    (
-        Column("GROUP", lambda row: row["group"]),
-        Column("KIND", _of_groups(lambda row: known(row["kind"])), rank=3),
-        Column("MEMBERS", _of_groups(_members), True),
-        Column("REBALANCES", _of_groups(lambda row: f"{len(row['rebalances']):,}"), True),
-        Column("LONGEST STOP", _of_groups(_longest), True),
-        Column("LAG", _of_groups(_lag), True),
-        Column("ERRORS", _of_groups(_errors), rank=1, style=lambda _: ERROR),
-        Column("PROTOCOL", _of_groups(lambda row: row["protocol"] or ""), rank=4),
-        Column("COORDINATOR", _of_groups(lambda row: known(row["coordinator"])), rank=5),
-        Column("CLIENT ID", _of_members(lambda row: known(row["client_id"]))),
-        Column("ADDRESS", _of_members(lambda row: known(row["client_ip"])), rank=3),
-        Column("INSTANCE", _of_members(lambda row: row["instance_id"] or ""), rank=4),
-        Column("JOINED", _of_members(lambda row: known(row["joined"])), rank=2, time=TIME_OF_DAY),
-        Column("LEFT", _of_members(lambda row: row["left"] or ""), rank=1, time=TIME_OF_DAY),
-        Column("HOW", _of_members(lambda row: row["left_how"] or ""), rank=5),
-        Column(
-            "HAS", _of_members(lambda row: "" if row["left"] else _partitions(row["partitions"])), least=24
-        ),
-        Column("MEMBER ID", _of_members(lambda row: row["member_id"]), rank=6),
-        Column("FROM", _of_spans(lambda row: known(row["from"])), time=TIME_OF_DAY),
-        Column("LAG", _of_spans(lambda row: known(row["lag"])), True),
-        Column("BEHIND", _of_spans(_partly), least=24),
-    ),
-    "no group is named",
-    lambda file, rows: f"kinspect read {file} --group {quote(rows[0]['group'])}",
-    _details,
-    _notes,
-    _is_only_named,
-    _only_named,
-    unread="no group could be read",
-)

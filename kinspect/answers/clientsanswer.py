@@ -7,14 +7,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kinspect.analysis.answer import Answer, RecordStore, ResultContext, Row
-from kinspect.analysis.answers.client import Client, Connections, newest_versions
-from kinspect.analysis.answers.software import LIMITS, Limits, inferred
+from kinspect.analysis.client import Client, Connections, newest_versions
+from kinspect.analysis.software import LIMITS, Limits, inferred
 from kinspect.analysis.windows import Busiest, Windows
+from kinspect.answers.celltexts import ERROR, listed, plain, reading, software
+from kinspect.answers.definition import Definition, Key
 from kinspect.kafka.bodysummary import error_counts
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import iso_time
 from kinspect.kafka.wire.pair import TOKEN_NAME
 from kinspect.model import NS_PER_SECOND
+from kinspect.output.columns import Column
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import API_VERSIONS
 
@@ -236,4 +239,79 @@ def _limits(exchange: Exchange) -> Limits | None:
 
 THRESHOLDS = {_name(api_key): threshold for api_key, threshold in STORMS.items()}
 
-ANSWER = Clients
+
+def _storm_texts(storms: list[Row]) -> str:
+    return ", ".join(_storm_text(storm) for storm in storms)
+
+
+def _storm_text(storm: Row) -> str:
+    over = f" over {storm['addresses']:,} addresses" if storm["addresses"] > 1 else ""
+    return f"{storm['api']} {storm['per_second']:.1f}/s{over}"
+
+
+def _login(row: Row) -> str:
+    return " ".join(
+        filter(None, (row["principal"], ",".join(row["sasl_mechanisms"]), "TLS" if row["tls"] else ""))
+    )
+
+
+def _errors(row: Row) -> str:
+    counts: dict[str, int] = {}
+    for api in row["apis"].values():
+        for name, times in api["errors"].items():
+            counts[name] = counts.get(name, 0) + times
+    return listed(dict(sorted(counts.items(), key=lambda item: -item[1])), 2)
+
+
+def _busiest_apis(apis: Row) -> str:
+    return listed({name: api["requests"] for name, api in apis.items()}, 4)
+
+
+def _more(file: str, rows: list[Row]) -> str:
+    first = rows[0]
+    return reading(file, first["client_id"], first["storms"][0]["api"] if first["storms"] else None)
+
+
+ANSWER = Definition(
+    Clients,
+    help="Which clients there are, their software, and what each sends.",
+    page="3",
+    about="software, requests, storms",
+    columns=(
+        Key("client_id", "text", "", "CLIENT ID", opens="client-id"),
+        Key("client_ip", "text", "", "ADDRESS", plain, rank=3, opens="client-host"),
+        Key("connections", "long", "Connections that it sent or received on", "CONNS", rank=5),
+        Key("role", "text", "The strongest of its roles", "ROLE", rank=1),
+        Key("principal", "text", "User name that the client last logged in as"),
+        Key("sasl_mechanisms", "texts", "Mechanisms that it asked for"),
+        Key("tls", "bool", "Whether a connection was TLS that was decrypted"),
+        Column("LOGIN", _login, rank=7),
+        Key("software_name", "text", "As the client named itself"),
+        Key("software_version", "text"),
+        Key("software_inferred", "text", "A guess, of a client that names nothing"),
+        Column("SOFTWARE", software, rank=1, least=24),
+        Key("requests", "long", "", "REQUESTS"),
+        Key("bytes_sent", "long", "", "SENT", rank=6),
+        Key("bytes_received", "long", "", "RECEIVED", rank=6),
+        Key(
+            "apis",
+            "api_use_map",
+            "By API: requests, versions, errors, requests a second",
+            "APIS",
+            _busiest_apis,
+            rank=8,
+        ),
+        Column("ERRORS", _errors, rank=2, style=lambda _: ERROR, least=20),
+        Key("storms", "storms", "APIs that are sent far too often", "STORMS", _storm_texts, style=ERROR),
+        Key("resets", "long", "Connections that a reset ended", "RESETS", rank=4),
+        Key("first", "time", "When the first request began"),
+        Key("last", "time", "When the last request began"),
+    ),
+    order="CLIENT ID, ADDRESS, STORMS, ROLE, SOFTWARE, CONNS, RESETS, REQUESTS, SENT, RECEIVED, ERRORS, LOGIN, APIS",
+    structs={
+        "api_use": "requests long, versions counts, errors counts, per_second double",
+        "storm": "api text, per_second double, threshold double, addresses long, at time",
+    },
+    nothing="no client was seen",
+    more=_more,
+)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from kinspect.analysis import groupevents as events
 from kinspect.analysis.answer import Topic
-from kinspect.analysis.answers import groupevents as events
-from kinspect.analysis.answers.groupevents import JOIN_FIELDS, SYNC_FIELDS, Fields, Partitions, Struct, bodies
+from kinspect.analysis.groupevents import JOIN_FIELDS, SYNC_FIELDS, Fields, Partitions, Struct, bodies
 from kinspect.analysis.membership import BY_EPOCH
 from kinspect.analysis.record import Record
 from kinspect.kafka.exchange.exchange import Exchange

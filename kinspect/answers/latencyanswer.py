@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from kinspect.analysis.answer import Answer, ResultContext, Row, Topic, topics_of
-from kinspect.analysis.answers.by import BY, keys, keys_of, named, names_of
+from kinspect.analysis.by import BY, keys, keys_of, named, names_of
 from kinspect.analysis.histogram import Histogram
 from kinspect.analysis.record import GREATEST, Record
+from kinspect.answers.celltexts import MINUTE, TIME_OF_DAY, known, listed, where
+from kinspect.answers.definition import Definition, Key, OwnOption
 from kinspect.errors import KinspectError
 from kinspect.filters.values import parse_duration
 from kinspect.kafka.exchange.exchange import Exchange
@@ -16,6 +19,7 @@ from kinspect.kafka.view.view import LISTED, iso_time, milliseconds
 from kinspect.kafka.wire.ends import endpoint
 from kinspect.kafka.wire.wait import CAUSES, IDLE, RETRANSMITTED, wait
 from kinspect.model import FRAME_BITS, FRAME_MASK, NS_PER_SECOND
+from kinspect.output.columns import Column
 
 BUCKETS_KEPT = 1_000_000
 """Largest number of buckets of all histograms."""
@@ -57,7 +61,7 @@ class Latency(Answer):
         super().__init__()
         self._times = self.records(_Times)
         self._slow = self.records(_Slow)
-        self._by = names_of("latency", by)
+        self._by = names_of(by, "api")
         self._least = None if slow is None else _duration(slow)
         self._lists = self._least is not None and by is None
         self._buckets = 0
@@ -209,4 +213,106 @@ def _slow_place(found: tuple[int, Row, list[Topic]]) -> tuple[Any, ...]:
     )
 
 
-ANSWER = Latency
+WORDS, WAITS = 14, 22
+"""Widths to which names of APIs and clients, and causes, are not cut."""
+
+
+def _ms(value: float | None) -> str:
+    return known(None if value is None else f"{value:,.2f}" if value < 10 else f"{value:,.0f}")
+
+
+def _of_one(key: str) -> Callable[[Row], str]:
+    """Cells of slow exchanges, which have a row each."""
+    return lambda row: _ms(row[key]) if "wait" in row else ""
+
+
+def _of_all(key: str, name: str) -> Callable[[Row], str]:
+    return lambda row: "" if "wait" in row else _ms(row[key][name])
+
+
+def _waits(causes: dict[str, int | None]) -> str:
+    """The causes that there were, the most frequent first."""
+    waits = {cause: count for cause, count in causes.items() if count}
+    ordered = dict(sorted(waits.items(), key=lambda wait: -wait[1]))
+    return listed(ordered if len(ordered) > 1 else [*ordered], len(ordered))
+
+
+def _shown_frames(row: Row) -> Row:
+    """Frames of the slowest request, or of the row's own."""
+    found: Row = row.get("frames") or row.get("slowest") or {}
+    return found
+
+
+def _more(file: str, rows: list[Row]) -> str:
+    if "wait" in rows[0]:
+        least = min(int(row["latency_ms"]) for row in rows)
+        return f"kinspect read {file} --min-latency {least}ms --wait '!long_poll,!group_wait'"
+    busy = [row for row in rows if row["count"] and not any(row["waits"][cause] for cause in IDLE)]
+    worst = max((row["service_ms"]["p95"] or 0 for row in busy), default=0)
+    return f"kinspect latency {file} --slow {int(worst)}ms" if worst >= 1 else f"kinspect read {file}"
+
+
+ANSWER = Definition(
+    Latency,
+    help="How long requests take, and what each wait was made of.",
+    page="5",
+    about="percentiles, and causes of waits",
+    columns=(
+        Column("MINUTE", where("minute"), least=16, time=MINUTE),
+        Column("TIME", where("timestamp"), rank=3, time=TIME_OF_DAY),
+        Key("api", "text", "", "API", least=WORDS, opens="api"),
+        Column("CLIENT ID", where("client_id"), least=WORDS),
+        Column("ADDRESS", where("client_ip"), rank=4),
+        Column("PRINCIPAL", where("principal"), rank=9),
+        Column("TRANSACTIONAL ID", where("transactional_id")),
+        Column("BROKER", where("broker")),
+        Column("TOPIC", where("topic")),
+        Column("PARTITION", where("partition")),
+        Key("count", "long", "Exchanges", "COUNT"),
+        Column("WAIT", where("wait")),
+        Column("LATENCY", _of_one("latency_ms"), True),
+        Column("SERVICE", _of_one("service_ms"), True),
+        Key(
+            "service_ms", "quantiles", "Of the answered ones, from the response before where that came later"
+        ),
+        *(Column(name.upper(), _of_all("service_ms", name), True) for name in ("p50", "p95", "p99", "max")),
+        Key(
+            "latency_ms",
+            "quantiles",
+            "Of the answered ones, from last byte of the request to first byte of the response",
+        ),
+        Column("LATENCY P99", _of_all("latency_ms", "p99"), True, 5),
+        Key(
+            "waits", "waits", "Answered ones by the cause of their wait", "WAITS", _waits, rank=2, least=WAITS
+        ),
+        Column("TOPICS", where("topics", listed), rank=6),
+        Column("GROUPS", where("groups", listed), rank=7),
+        Key(
+            "slow",
+            "long",
+            "Answered ones that took a second or longer, but for long polls and waits for members",
+        ),
+        Key("slowest", "frames", "The request with the greatest service_ms"),
+        Column("FRAME", lambda row: known(_shown_frames(row).get("first")), True, 1),
+        Column("FILE", lambda row: _shown_frames(row).get("file", ""), rank=8, spare=True),
+    ),
+    options={
+        "by": OwnOption(
+            "A row for each api, client, broker, principal, transactional_id, topic, partition or minute,"
+            " or several of them: client,minute.  [default: api]",
+            "KEYS",
+            BY.keys,
+        ),
+        "slow": OwnOption(
+            "The exchanges that waited at least this long (100: milliseconds, 1.5s), but for long polls and waits"
+            " for members of a group; with --by the rows that it asks for, of these exchanges alone.",
+            "TIME",
+        ),
+    },
+    structs={
+        "quantiles": "p50 double, p95 double, p99 double, max double",
+        "waits": "broker long, long_poll long, group_wait long, queued long, throttled long, retransmitted long",
+    },
+    nothing="no such exchange",
+    more=_more,
+)

@@ -8,19 +8,21 @@ from typing import Any, Self
 
 from kinspect import state
 from kinspect.analysis.answer import Answer, ResultContext, Row
-from kinspect.analysis.answers.authanswer import Auth
-from kinspect.analysis.answers.brokersanswer import Brokers
-from kinspect.analysis.answers.clientsanswer import Clients, ClientUse
-from kinspect.analysis.answers.errorsanswer import UNANSWERED, Errors
-from kinspect.analysis.answers.expected import EXPECTED
-from kinspect.analysis.answers.grouprows import SHARE
-from kinspect.analysis.answers.groupsanswer import Groups
-from kinspect.analysis.answers.latencyanswer import SLOW_NS, Latency
-from kinspect.analysis.answers.topicsanswer import topics_in
-from kinspect.analysis.answers.transactionsanswer import Transactions
-from kinspect.analysis.answers.upgradeanswer import Upgrade
+from kinspect.analysis.expected import EXPECTED
+from kinspect.analysis.grouprows import SHARE
 from kinspect.analysis.histogram import Histogram
 from kinspect.analysis.record import Record
+from kinspect.answers import celltexts
+from kinspect.answers.authanswer import Auth
+from kinspect.answers.brokersanswer import Brokers
+from kinspect.answers.clientsanswer import Clients, ClientUse
+from kinspect.answers.definition import Definition, Key
+from kinspect.answers.errorsanswer import UNANSWERED, Errors
+from kinspect.answers.groupsanswer import Groups
+from kinspect.answers.latencyanswer import SLOW_NS, Latency
+from kinspect.answers.topicsanswer import topics_in
+from kinspect.answers.transactionsanswer import Transactions
+from kinspect.answers.upgradeanswer import Upgrade
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.wire.pair import KAFKA, TOKEN_NAME
 from kinspect.model import NS_PER_MS
@@ -371,4 +373,49 @@ _FINDERS: tuple[Callable[[Rows], Iterator[Finding]], ...] = (
     _brokers,
     _contents,
 )
-ANSWER = Summary
+
+
+_WORDS = {
+    "lag": "lag in records",
+    "one_sided": "one-sided connections",
+    "slow": "slow exchanges",
+    "throttled": "throttled exchanges",
+    "unanswered": "unanswered requests",
+}
+"""Findings whose names alone do not say what is counted."""
+CONTENTS = frozenset({"brokers", "clients", "groups", "topics"})
+"""Findings that say what there is."""
+_STYLES = {ERROR: celltexts.ERROR, WARNING: celltexts.NOTE}
+
+
+def _next(file: str, rows: list[Row]) -> str:
+    worst = next((row for row in rows if row["finding"] not in CONTENTS), rows[0])
+    name, *options = worst["command"].split()
+    return " ".join(["kinspect", name, file, *options])
+
+
+ANSWER = Definition(
+    Summary,
+    help="What is in a capture, what is wrong, and where to look next.",
+    page="1",
+    about="what is wrong, and where to look next",
+    columns=(
+        Key(
+            "finding",
+            "text",
+            "Name of what was found",
+            "FINDING",
+            lambda name: _WORDS.get(name) or name.replace("_", " "),
+            style=lambda row: _STYLES.get(row["severity"], ""),
+        ),
+        Key("severity", "text", "error, warning or note"),
+        Key("count", "long", "How many there are", "COUNT"),
+        Key("text", "text", "The first few by name, and how many more there are", "WHICH", str),
+        Key("command", "text", "The command that shows them", "SHOWN BY", str),
+    ),
+    nothing="no Kafka traffic",
+    more=_next,
+    leads=lambda row: row["finding"] in CONTENTS,
+    leads_to=lambda row: str(row["command"]).split()[0],
+    spans=True,
+)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from shlex import quote
 from typing import Any, ClassVar
 
+from kinspect.analysis import groupevents as events
 from kinspect.analysis.answer import Answer, ResultContext, Row
-from kinspect.analysis.answers import groupevents as events
-from kinspect.analysis.answers.groupevents import (
+from kinspect.analysis.groupevents import (
     BEAT_FIELDS,
     HEARTBEAT_FIELDS,
     JOIN_FIELDS,
@@ -22,7 +23,7 @@ from kinspect.analysis.answers.groupevents import (
     Struct,
     bodies,
 )
-from kinspect.analysis.answers.grouprows import (
+from kinspect.analysis.grouprows import (
     Group,
     Member,
     member_rows,
@@ -30,8 +31,8 @@ from kinspect.analysis.answers.grouprows import (
     row_place,
     span_rows,
 )
-from kinspect.analysis.answers.grouptopics import ties
-from kinspect.analysis.answers.lags import (
+from kinspect.analysis.grouptopics import ties
+from kinspect.analysis.lags import (
     NO_BLANKS,
     PENDING_KEPT,
     Offsets,
@@ -45,9 +46,12 @@ from kinspect.analysis.answers.lags import (
     unmeasured,
     with_blanks,
 )
-from kinspect.analysis.answers.offsetranges import OffsetRanges, Range, joined
 from kinspect.analysis.membership import BY_EPOCH
+from kinspect.analysis.offsetranges import OffsetRanges, Range, joined
 from kinspect.analysis.record import EARLIEST, LATEST, Record, later
+from kinspect.answers import grouptexts as texts
+from kinspect.answers.celltexts import ERROR, TIME_OF_DAY, known, plain
+from kinspect.answers.definition import Definition, Key, OwnOption
 from kinspect.errors import KinspectError
 from kinspect.filters.filterdefinitions import TIMES, cutting_more
 from kinspect.filters.values import parse_duration
@@ -57,6 +61,7 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.fields import entities
 from kinspect.kafka.wire.ends import endpoint
 from kinspect.model import REQUEST, RESPONSE
+from kinspect.output.columns import Column
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import (
     ADD_OFFSETS_TO_TXN,
@@ -670,4 +675,70 @@ def _codes(value: Any) -> dict[int, int]:
     return found
 
 
-ANSWER = Groups
+ANSWER = Definition(
+    Groups,
+    help="Who is in which group, why it rebalanced, who stood still, and how far behind it is.",
+    page="4",
+    about="members, rebalances, lag",
+    columns=(
+        Key("group", "text", "", "GROUP", str, opens="group"),
+        Key("kind", "text", "classic, consumer, share or streams", "KIND", rank=3),
+        Key("protocol", "text", "Assignor or protocol last chosen", "PROTOCOL", plain, rank=4),
+        Key("coordinator", "text", "Address of the broker", "COORDINATOR", rank=5),
+        Key("members", "members", "In the order in which they joined"),
+        Column("MEMBERS", texts.of_groups(texts.members_text), True),
+        Key("rebalances", "rebalances", "In their order"),
+        Column("REBALANCES", texts.of_groups(lambda row: f"{len(row['rebalances']):,}"), True),
+        Column("LONGEST STOP", texts.of_groups(texts.longest_stop), True),
+        Key("topics", "texts", "Topics that its messages are about"),
+        Key("committed", "commit_map", "Last commits by partition"),
+        Column("LAG", texts.of_groups(texts.lag_text), True),
+        Key(
+            "errors",
+            "counts",
+            "Error codes of answers about the group, by name",
+            "ERRORS",
+            cell=texts.of_groups(texts.errors_text),
+            rank=1,
+            style=ERROR,
+        ),
+        Column("CLIENT ID", texts.of_members(lambda row: known(row["client_id"]))),
+        Column("ADDRESS", texts.of_members(lambda row: known(row["client_ip"])), rank=3),
+        Column("INSTANCE", texts.of_members(lambda row: plain(row["instance_id"])), rank=4),
+        Column("JOINED", texts.of_members(lambda row: known(row["joined"])), rank=2, time=TIME_OF_DAY),
+        Column("LEFT", texts.of_members(lambda row: plain(row["left"])), rank=1, time=TIME_OF_DAY),
+        Column("HOW", texts.of_members(lambda row: plain(row["left_how"])), rank=5),
+        Column(
+            "HAS",
+            texts.of_members(lambda row: "" if row["left"] else texts.partitions_text(row["partitions"])),
+            least=24,
+        ),
+        Column("MEMBER ID", texts.of_members(lambda row: str(row["member_id"])), rank=6),
+        Column("FROM", texts.of_spans(lambda row: known(row["from"])), time=TIME_OF_DAY),
+        Column("LAG", texts.of_spans(lambda row: known(row["lag"])), True),
+        Column("BEHIND", texts.of_spans(texts.behind_text), least=24),
+    ),
+    order="GROUP, FROM, KIND, MEMBERS, REBALANCES, LONGEST STOP, LAG, ERRORS, PROTOCOL, COORDINATOR",
+    options={
+        "members": OwnOption("A row for each member, with the partitions that it has at the end."),
+        "every": OwnOption(
+            "Lag over time: a row for each group and span of time (10s, 1m) in which something was told.",
+            "TIME",
+        ),
+    },
+    structs={
+        "member": """member_id text, instance_id text, client_id text, client_ip text, joined time, left time,
+            left_how text, left_reason text, partitions texts""",
+        "rebalance": """generation long, started time, ended time, trigger text, by text, reason text, members long,
+            cooperative bool, stopped_ms double_map, unowned_ms double_map, assigned texts_map, revoked texts_map""",
+        "commit": """offset long, at time, by text, high_watermark long, lag long, fetched long, fetched_lag long,
+            lag_at_begin long, lag_at_end long, progress long""",
+    },
+    nothing="no group is named",
+    more=lambda file, rows: f"kinspect read {file} --group {quote(rows[0]['group'])}",
+    details=texts.details,
+    notes=texts.why_no_lag,
+    folds=texts.is_only_named,
+    folded=texts.only_named,
+    unread="no group could be read",
+)

@@ -1,4 +1,4 @@
-"""Answers as a table, as JSON or as CSV: an object holds the rows, and what is to be known of the capture."""
+"""An answer's object, which holds the rows and what is to be known of the capture: as a table, as JSON or as CSV."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from typing import Any, TextIO
 
 import orjson
 
+from kinspect.answers import definition_of
+from kinspect.answers.lacks import AnswerCounts, lacks
+from kinspect.answers.typed import NOTHING, Typed
 from kinspect.filters.filterdefinitions import kinds
 from kinspect.jsontext import escape_json
 from kinspect.output import Style
-from kinspect.output.answers.lacks import AnswerCounts, lacks
-from kinspect.output.answers.typed import NOTHING, Typed
 from kinspect.output.cells import cell
 
 TABLE, JSON, JSONL, CSV = "table", "json", "jsonl", "csv"
 SCHEMA_VERSION = 1
-GROUPED = frozenset({"service_ms", "latency_ms", "waits", "controller"})
-"""Keys of objects that always have the same keys."""
 INDENTED = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 
 Object = dict[str, Any]
+Rows = list[tuple[str, Object]]
+"""Rows, each with the answer that has it."""
 
 
 def document(
@@ -72,10 +73,12 @@ def document(
 def write(found: Object, name: str, stream: TextIO, style: Style, typed: Typed = NOTHING) -> None:
     """Write an answer's object to the stream in the format `name`. `typed`: what the command to type next is for."""
     if name == TABLE:
-        layout = import_module("kinspect.output.answers.layout")
+        layout = import_module("kinspect.answers.layout")
         _print(lambda width: layout.page(found, width, style, typed), stream, style)
+    elif name == JSON:
+        stream.write(escape_json(orjson.dumps(found, option=INDENTED)).decode())
     else:
-        _WRITERS[name](found, stream, style)
+        _ROWS[name]([(found["answer"], row) for row in found["rows"]], stream)
 
 
 def write_several(
@@ -88,14 +91,14 @@ def write_several(
     """Write the objects of several answers to the stream: in the format `json` each is a line, and rows of `jsonl` and
     `csv` begin with their answer. `typed`: what the commands to type next are for."""
     if name == TABLE:
-        layout = import_module("kinspect.output.answers.layout")
+        layout = import_module("kinspect.answers.layout")
         _print(lambda width: layout.several(found, width, style, typed), stream, style)
     elif name == JSON:
         for each in found:
             stream.write(escape_json(orjson.dumps(each)).decode() + "\n")
     else:
-        rows = [{"answer": each["answer"], **row} for each in found for row in each["rows"]]
-        _WRITERS[name]({"rows": rows}, stream, style)
+        rows = [(each["answer"], {"answer": each["answer"], **row}) for each in found for row in each["rows"]]
+        _ROWS[name](rows, stream)
 
 
 def _print(lines: Callable[[int], Iterator[Any]], stream: TextIO, style: Style) -> None:
@@ -105,37 +108,20 @@ def _print(lines: Callable[[int], Iterator[Any]], stream: TextIO, style: Style) 
         console.print(line, soft_wrap=True)
 
 
-def _json(found: Object, stream: TextIO, style: Style) -> None:
-    stream.write(escape_json(orjson.dumps(found, option=INDENTED)).decode())
-
-
-def _jsonl(found: Object, stream: TextIO, style: Style) -> None:
-    for row in found["rows"]:
+def _jsonl(rows: Rows, stream: TextIO) -> None:
+    for _, row in rows:
         stream.write(escape_json(orjson.dumps(row)).decode() + "\n")
 
 
-def _csv(found: Object, stream: TextIO, style: Style) -> None:
-    rows = [dict(_flat(row)) for row in found["rows"]]
+def _csv(rows: Rows, stream: TextIO) -> None:
+    flat = [{name: cell(value) for name, value in definition_of(answer).flat(row)} for answer, row in rows]
     text = StringIO()
-    writer = csv.DictWriter(text, [*dict.fromkeys(name for row in rows for name in row)], lineterminator="\n")
+    writer = csv.DictWriter(text, [*dict.fromkeys(name for row in flat for name in row)], lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows(flat)
     stream.write(text.getvalue())
 
 
-def _flat(row: Object) -> Iterator[tuple[str, Any]]:
-    """The columns of a row: one for each key, and for each key below those of `GROUPED`."""
-    for key, value in row.items():
-        if key in GROUPED:
-            yield from ((f"{key}.{below}", cell(each)) for below, each in (value or {}).items())
-        else:
-            yield key, cell(value)
-
-
-_WRITERS: dict[str, Callable[[Object, TextIO, Style], None]] = {
-    JSON: _json,
-    JSONL: _jsonl,
-    CSV: _csv,
-}
-FORMATS = (TABLE, *_WRITERS)
+_ROWS: dict[str, Callable[[Rows, TextIO], None]] = {JSONL: _jsonl, CSV: _csv}
+FORMATS = (TABLE, JSON, *_ROWS)
 """The names of all formats of an answer."""

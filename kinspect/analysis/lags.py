@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from kinspect.analysis.answer import Row
-from kinspect.analysis.answers.offsetranges import OffsetRanges, Range
+from kinspect.analysis.offsetranges import OffsetRanges, Range
 from kinspect.kafka.view.view import iso_time
 
 PENDING_KEPT = 8

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from ipaddress import ip_address
+from shlex import quote
 from typing import Any, NamedTuple
 
+from kinspect.analysis import releases
 from kinspect.analysis.answer import Answer, ResultContext, Row
-from kinspect.analysis.answers import releases
-from kinspect.analysis.answers.leaders import (
+from kinspect.analysis.leaders import (
     DELETED,
     NO_EPOCH,
     NO_LEADER,
@@ -17,8 +20,10 @@ from kinspect.analysis.answers.leaders import (
     changes,
     leaders,
 )
-from kinspect.analysis.answers.releases import KRAFT, ZOOKEEPER, Offer
 from kinspect.analysis.record import GREATEST, Record, later
+from kinspect.analysis.releases import KRAFT, ZOOKEEPER, Offer
+from kinspect.answers.celltexts import ERROR, UNKNOWN, known, listed, plain
+from kinspect.answers.definition import Clock, Definition, FilterWords, Key
 from kinspect.filters.filterdefinitions import TIMES, cutting_more
 from kinspect.kafka.bodysummary import REQUEST_DATA, RESPONSE_DATA, error_counts
 from kinspect.kafka.connection.roles import CLUSTER
@@ -30,6 +35,7 @@ from kinspect.kafka.wire.ends import endpoint
 from kinspect.kafka.wire.learnednames import METADATA_TOPIC_ID
 from kinspect.kafka.wire.lineorder import LAST, LineKey
 from kinspect.kafka.wire.message import WireMessage
+from kinspect.output.columns import Column
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import (
     API_VERSIONS,
@@ -641,4 +647,164 @@ _ADD: dict[int | None, Callable[[Brokers, Exchange, _Broker], None]] = {
     SHARE_FETCH: Brokers._add_data,
 }
 
-ANSWER = Brokers
+
+WORDS = {
+    METADATA_ZOOKEEPER: "by Metadata",
+    QUORUM_LEADER: "leads the quorum",
+    DESCRIBED: "by DescribeCluster",
+}
+
+
+def _joined(rows: list[Row]) -> list[Row]:
+    """A row for each node, with those of its listeners as `listeners`; one for each address whose node is not known."""
+    nodes: dict[Any, list[Row]] = {}
+    for row in rows:
+        known_node = row["node_id"] is not None
+        nodes.setdefault((row["cluster_id"], row["node_id"]) if known_node else len(nodes), []).append(row)
+    return [
+        {
+            **listeners[0],
+            "listeners": listeners,
+            "requests": _sum([each["requests"] for each in listeners]),
+            "errors": dict(sum((Counter(each["errors"]) for each in listeners), Counter())),
+        }
+        for listeners in nodes.values()
+    ]
+
+
+def _sum(counts: list[int | None]) -> int | None:
+    """The sum of those that are known; None if none is."""
+    return sum(filter(None, counts)) or (None if None in counts else 0)
+
+
+def _each(text: Callable[[Row], str]) -> Callable[[Row], str]:
+    """What is known of any of a node's listeners, once each."""
+
+    def texts(row: Row) -> str:
+        found = dict.fromkeys(filter(None, map(text, row["listeners"])))
+        return ", ".join(each for each in found if each != UNKNOWN) or next(iter(found), "")
+
+    return texts
+
+
+def _addresses(row: Row) -> str:
+    """The addresses of a node's listeners: ports of one host together."""
+    ports: dict[str, list[str]] = {}
+    for address in [each["address"] for each in row["listeners"] if each["address"] is not None]:
+        host, _, port = address.rpartition(":")
+        ports.setdefault(host, []).append(port)
+    return ", ".join(f"{host}:{','.join(found)}" for host, found in ports.items()) or UNKNOWN
+
+
+def _releases(row: Row) -> str:
+    names = row["releases"]
+    return known(None) if not names else names[0] if len(names) == 1 else f"{names[0]}..{names[-1]}"
+
+
+def _controller(row: Row) -> str:
+    controller = row["controller"]
+    if controller is None or row["node_id"] is None:
+        return known(None)
+    return WORDS[controller["known_by"]] if controller["node_id"] == row["node_id"] else ""
+
+
+def _advertised(row: Row) -> str:
+    return "" if row["advertised"] == row["address"] else known(row["advertised"])
+
+
+def _leads(row: Row) -> str:
+    return known(None if row["leads"] is None else len(row["leads"]))
+
+
+def _details(row: Row, clock: Clock) -> list[str]:
+    """What the node leads instead of another one; of each moment one line."""
+    moves: dict[tuple[str, int | None, int | None], list[str]] = {}
+    for change in row["leader_changes"]:
+        if change["to"] in (row["node_id"], None):
+            moves.setdefault((clock(change["at"]), change["from"], change["to"]), []).append(
+                change["partition"]
+            )
+    return [
+        f"{at} {_node(after)} leads {listed(partitions)}, before it {_node(before)}"
+        for (at, before, after), partitions in moves.items()
+    ]
+
+
+def _node(node_id: int | None) -> str:
+    return "nobody" if node_id is None else f"node {node_id}"
+
+
+def _notes(rows: list[Row], capture: Row) -> list[str]:
+    if not any(each["releases"] for row in rows for each in row["listeners"]):
+        return []
+    return [
+        "RELEASES fit what a broker offers; patch releases that are newer than this kinspect may fit too."
+    ]
+
+
+def _more(file: str, rows: list[Row]) -> str:
+    first = rows[0]["listeners"][0]
+    host, _, port = str(first["address"] or first["advertised"]).rpartition(":")
+    errors = " --errors-only" * bool(first["errors"])
+    return f"kinspect read {file} --broker-host {quote(host.strip('[]'))} --port {quote(port)}{errors}"
+
+
+def _filters(row: Row) -> FilterWords:
+    """Of all listeners; nothing for a broker that no connection leads to: only clients were told of its address."""
+    ends = [each["address"].rpartition(":") for each in row["listeners"] if each["address"] is not None]
+    if ends:
+        yield "broker-host", ",".join(dict.fromkeys(str(ip_address(host.strip("[]"))) for host, *_ in ends))
+        yield "port", ",".join(dict.fromkeys(port for *_, port in ends))
+
+
+ANSWER = Definition(
+    Brokers,
+    help="Which nodes there are: addresses, releases, the controller, leaders.",
+    page="7",
+    about="nodes, releases, leaders",
+    columns=(
+        Key("node_id", "int", "", "NODE"),
+        Key("address", "text", "IP address and port", "ADDRESS", cell=_addresses, opens=_filters),
+        Key(
+            "advertised",
+            "text",
+            "Host and port as answers name them",
+            "ADVERTISED",
+            cell=_each(_advertised),
+            rank=4,
+        ),
+        Key("rack", "text", "", "RACK", cell=_each(lambda row: plain(row["rack"])), rank=5),
+        Key("cluster_id", "text", "", "CLUSTER", rank=6),
+        Key("mode", "text", "kraft or zookeeper", "MODE", cell=_each(lambda row: known(row["mode"])), rank=3),
+        Key(
+            "releases",
+            "texts",
+            "Releases that its ApiVersions answer fits",
+            "RELEASES",
+            cell=_each(_releases),
+        ),
+        Key(
+            "controller",
+            "controller",
+            "Controller of its cluster, and how it is known",
+            "CONTROLLER",
+            cell=_controller,
+            rank=1,
+        ),
+        Key("leads", "texts", "Partitions that it leads"),
+        Column("LEADS", _leads, True),
+        Key("leader_changes", "leader_changes", "Of partitions that it won or lost"),
+        Key("requests", "long", "", "REQUESTS"),
+        Key("errors", "counts", "Error codes of its answers, by name", "ERRORS", listed, rank=2, style=ERROR),
+    ),
+    order="NODE, ADDRESS, ADVERTISED, RELEASES, MODE, CONTROLLER, LEADS, REQUESTS, ERRORS, RACK, CLUSTER",
+    structs={
+        "controller": "node_id int, at time, known_by text",
+        "leader_change": "at time, partition text, from int, to int, epoch int",
+    },
+    nothing="no broker was asked",
+    more=_more,
+    details=_details,
+    notes=_notes,
+    joined=_joined,
+)

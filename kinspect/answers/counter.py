@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kinspect.analysis.answer import Answer, ResultContext, Row, rows_of
+from kinspect.answers.answerobject import document
+from kinspect.answers.lacks import AnswerCounts as Taken
 from kinspect.filters.filter import Filter
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import Line
 from kinspect.kafka.view.view import iso_time
 from kinspect.kafka.wire.learnednames import LearnedNames
-from kinspect.output.answers import document
-from kinspect.output.answers.lacks import AnswerCounts as Taken
 from kinspect.sink import Sink
 
 LOST = ("gaps", "kernel_drops", "queue_drops", "late_packets", "caps_hit")

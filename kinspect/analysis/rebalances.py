@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from kinspect.analysis.answers.groupevents import (
+from kinspect.analysis.groupevents import (
     FENCED_INSTANCE,
     ILLEGAL_GENERATION,
     MEMBER_ID_REQUIRED,
@@ -25,7 +25,7 @@ from kinspect.analysis.answers.groupevents import (
     SyncedGroup,
     flat,
 )
-from kinspect.analysis.answers.standing import Assigned, Kind, MemberChange, Rebalance, stand_still
+from kinspect.analysis.standing import Assigned, Kind, MemberChange, Rebalance, stand_still
 
 MEMBER_JOINED, MEMBER_LEFT, TIMED_OUT = "member_joined", "member_left", "session_timeout"
 SUBSCRIPTION_CHANGED, REJOINED = "subscription_changed", "rejoined"

@@ -7,6 +7,8 @@ from typing import Any
 
 from kinspect.analysis.answer import Answer, ResultContext, Row
 from kinspect.analysis.record import GREATEST, LEAST, Record, later
+from kinspect.answers.celltexts import ERROR, NOTE, counted, plain
+from kinspect.answers.definition import Clock, Definition, Key
 from kinspect.errors import shortened
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import iso_time
@@ -17,6 +19,8 @@ from kinspect.protocol.apikeys import API_VERSIONS, SASL_AUTHENTICATE, SASL_HAND
 
 LOGINS_KEPT = 30_000
 """Largest number of connections with a login under way; the oldest is forgotten."""
+LOGIN_APIS = "Sasl*"
+"""The filter of logins, by API."""
 RIGHT_AFTER_NS = 5_000_000_000
 """Time after a token within which its connection's end is the broker's refusal: clients wait longer for an answer."""
 
@@ -211,4 +215,65 @@ def _row(client: tuple[Any, ...], logins: _Logins) -> Row:
     }
 
 
-ANSWER = Auth
+def _some(count: int) -> str:
+    """A number; nothing for 0."""
+    return f"{count:,}" if count else ""
+
+
+def _details(row: Row, _: Clock) -> list[str]:
+    lines = [f"{counted(count, 'time')}: {reason}" for reason, count in row["reasons"].items()]
+    if row["probably_failed"]:
+        times = counted(row["probably_failed"], "time")
+        lines.append(f"{times}: the broker closed the connection right after the token")
+    return lines
+
+
+def _next(file: str, rows: list[Row]) -> str:
+    refused = rows[0]["failed"] or rows[0]["probably_failed"]
+    return f"kinspect read {file} --api '{LOGIN_APIS}'" + " --errors-only" * bool(refused)
+
+
+ANSWER = Definition(
+    Auth,
+    help="Who authenticated how, who failed, and why.",
+    page="8",
+    about="logins",
+    columns=(
+        Key("client_id", "text", "", "CLIENT ID", opens="client-id"),
+        Key("client_ip", "text", "", "ADDRESS", plain, rank=2, opens="client-host"),
+        Key("principal", "text", "User name that its tokens show", "PRINCIPAL"),
+        Key(
+            "mechanism",
+            "text",
+            "Mechanism that it asked for",
+            "MECHANISM",
+            rank=1,
+            opens=lambda _: [("api", LOGIN_APIS)],
+        ),
+        Key("succeeded", "long", "Logins", "SUCCEEDED", _some),
+        Key("failed", "long", "Logins that the broker refused", "FAILED", _some, style=ERROR),
+        Key(
+            "probably_failed",
+            "long",
+            "Raw tokens on which the broker closed the connection",
+            "PROBABLY FAILED",
+            _some,
+            style=NOTE,
+        ),
+        Key("reasons", "counts", "Reasons of those that failed"),
+        Key(
+            "tls",
+            "bool",
+            "Whether the connection was TLS that was decrypted",
+            "TLS",
+            lambda tls: "yes" if tls else "no",
+            rank=3,
+        ),
+        Key("first", "time", "When the first of its tokens began"),
+        Key("last", "time", "When the last of its tokens began"),
+    ),
+    order="FAILED, PROBABLY FAILED, SUCCEEDED, CLIENT ID, ADDRESS, MECHANISM, PRINCIPAL, TLS",
+    nothing="no client authenticated by SASL",
+    more=_next,
+    details=_details,
+)
