@@ -20,7 +20,7 @@ WORKERS := $(shell $(PYTHON) -c "import os; print(2 * (os.cpu_count() or 1))")
 # Tests start Python hundreds of times: what it compiled stays, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all test-live test-collector test-oldest compiled package wheels sbom lint docs screenshots fuzz bench bench-spark soak lock clean
+.PHONY: demo test test-all test-live test-collector test-oldest compiled package wheels sbom lint docs import screenshots fuzz bench bench-spark soak lock clean
 
 demo: $(INSTALLED)
 	$(BIN)/kinspect read captures/4.4.0/txn_librdkafka.pcap.gz --format table
@@ -122,6 +122,11 @@ soak: $(INSTALLED)
 # The pages of docs/ that are made from the code.
 docs: $(INSTALLED)
 	$(BIN)/python tools/generate_docs.py
+
+# What the release KAFKA_VERSION of Kafka defines, into the table and the pages made of it; its jars come from Maven Central.
+import: $(INSTALLED)
+	$(BIN)/python tools/broker/release.py
+	git diff --stat
 
 # The pictures of the explorer in docs/images, of captures in captures/.
 screenshots: $(INSTALLED)

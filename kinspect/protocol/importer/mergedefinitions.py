@@ -84,6 +84,30 @@ def unite(newer: MessageDefinition, older: MessageDefinition, shared: frozenset[
     return result
 
 
+def in_order(message: MessageDefinition, known: MessageDefinition) -> MessageDefinition:
+    """The message with its fields in the order of `known`, unless a version would have other bytes."""
+    ordered = message._replace(fields=_in_order(message.fields, known.fields))
+    same = all(message_shape(ordered, one) == message_shape(message, one) for one in message.versions)
+    return ordered if same else message
+
+
+def _in_order(
+    fields: tuple[FieldDefinition, ...], known: tuple[FieldDefinition, ...]
+) -> tuple[FieldDefinition, ...]:
+    """A field that is not known stands behind the one that it followed."""
+    below = {item.name: item.fields for item in known}
+    found = {
+        item.name: item._replace(fields=_in_order(item.fields, below.get(item.name, ()))) for item in fields
+    }
+    order = [name for name in below if name in found]
+    place = 0
+    for name in found:
+        if name not in below:
+            order.insert(place, name)
+        place = order.index(name) + 1
+    return tuple(found[name] for name in order)
+
+
 def _variants(newer: MessageDefinition, older: MessageDefinition) -> tuple[LayoutVariant, ...]:
     kept = {(variant.version, variant.releases): variant for variant in (*older.variants, *newer.variants)}
     return tuple(kept.values())

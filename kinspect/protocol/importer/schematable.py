@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kinspect.protocol.importer.definitions import convert, convert_field
-from kinspect.protocol.importer.mergedefinitions import check_shared, unite
+from kinspect.protocol.importer.mergedefinitions import check_shared, in_order, unite
 from kinspect.protocol.importer.sources import ReleaseSource, release_key
 from kinspect.protocol.schema import TABLE, snake_case
 from kinspect.protocol.tabletext import (
@@ -253,7 +253,7 @@ def _merge(
     # The layout of a recorded variant must not become the definition of its version.
     varied = (known.versions & other.versions) - shared
     if newer and not varied:
-        return unite(other, known, shared)
+        return in_order(unite(other, known, shared), known)
     return unite(known, other, shared)
 
 

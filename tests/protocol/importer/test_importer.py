@@ -167,6 +167,28 @@ def test_an_older_release_changes_nothing_that_is_known(tmp_path, out):
     assert api.request.versions == {0, 1, 2, 3}
 
 
+def test_another_order_of_fields_that_no_version_has_together_changes_nothing(tmp_path, out):
+    name, old, new = field("Name", "string", "0+"), field("Old", "int8", "0-1"), field("New", "int8", "2+")
+    last = field("Last", "int8", "2+")
+    first = make_jar(tmp_path / "a-1.0.0.jar", request("0-2", [name, old, new]), response("0-2"))
+    second = make_jar(tmp_path / "a-1.1.0.jar", request("0-2", [name, new, old]), response("0-2"))
+    third = make_jar(tmp_path / "a-1.2.0.jar", request("0-2", [name, new, old, last]), response("0-2"))
+    assert run(out, first) == 0
+    before = (out / "07_sample.txt").read_text("utf-8")
+    assert run(out, second) == 0
+    assert (out / "07_sample.txt").read_text("utf-8") == before
+    assert run(out, third) == 2  # other bytes in version 2
+
+
+def test_a_new_field_stands_behind_the_one_it_follows(tmp_path, out):
+    name, old, new = field("Name", "string", "0+"), field("Old", "int8", "0-1"), field("New", "int8", "2+")
+    newest = field("Newest", "int8", "3+")
+    first = make_jar(tmp_path / "a-1.0.0.jar", request("0-2", [name, old, new]), response("0-2"))
+    second = make_jar(tmp_path / "a-1.1.0.jar", request("0-3", [name, newest, new, old]), response("0-3"))
+    assert run(out, first, second) == 0
+    assert [item.name for item in read_api(out).request.fields] == ["Name", "Newest", "Old", "New"]
+
+
 def test_a_version_of_two_shapes_stops_the_import(tmp_path, out, capsys):
     first = make_jar(tmp_path / "a-1.0.0.jar", request("0", OLD), response("0"))
     changed = [field("Group", "bytes", "0+"), *OLD[1:]]

@@ -4,9 +4,12 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import org.apache.kafka.common.config.ConfigDef;
+import org.apache.kafka.common.errors.RetriableException;
+import org.apache.kafka.common.protocol.Errors;
 
-/** Prints the configs that a Kafka release defines, `KIND TYPE NAME` a line. Its jars are the class path. */
-public class Configs {
+/** Prints what a Kafka release defines: `config KIND TYPE NAME` and `error CODE NAME retriable|final`, one a line. Its jars
+    are the class path. */
+public class Definitions {
     /** Classes that define the configs of a kind, of any release. */
     private static final Map<String, List<String>> CLASSES = Map.of(
         "topic", List.of("kafka.log.LogConfig$", "org.apache.kafka.storage.internals.log.LogConfig"),
@@ -28,8 +31,11 @@ public class Configs {
             for (String name : kind.getValue())
                 for (ConfigDef definition : definitions(name))
                     for (ConfigDef.ConfigKey key : definition.configKeys().values())
-                        System.out.println(kind.getKey() + " " + key.type + " "
+                        System.out.println("config " + kind.getKey() + " " + key.type + " "
                             + PREFIXES.getOrDefault(kind.getKey(), "") + key.name);
+        for (Errors error : Errors.values())
+            System.out.println("error " + error.code() + " " + error.name() + " "
+                + (error.exception() instanceof RetriableException ? "retriable" : "final"));
     }
 
     private static List<ConfigDef> definitions(String name) throws ReflectiveOperationException {
