@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -57,6 +56,7 @@ from kinspect.kafka.wire.pair import UNANSWERED as NO_ANSWER
 from kinspect.output.columns import Column
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import METADATA
+from kinspect.protocol.fieldpaths import along
 
 BY_NAMES = tuple(name for name in BY if name != "api")
 """The names of `--by`: rows are by API and code too."""
@@ -81,8 +81,6 @@ CLOSED_ADVICE = (
 )
 
 FLOW = len(ErrorFlow._fields)
-
-_PATH_STEP = re.compile(r"(\w+)(?:\[(\d+)\])?")
 
 
 @dataclass(slots=True)
@@ -290,20 +288,9 @@ def _groups(exchange: Exchange, code: int) -> Iterable[str]:
         return groups
     body = exchange.response.body or {}
     paths = [error["path"] for error in exchange.summary.errors if error["code"] == code]
-    named = {name for path in paths for name in _names_on(body, path)}
+    structs = [struct for path in paths for struct in along(body, path) if isinstance(struct, dict)]
+    named = [struct.get(name) for struct in structs for name in ("group_id", "key")]
     return [group for group in groups if group in named] or groups
-
-
-def _names_on(struct: Any, path: str) -> Iterable[str]:
-    """Names in the structs on the way to a path such as `groups[0].topics[1]`."""
-    found = []
-    for name, index in _PATH_STEP.findall(path):
-        struct = (struct or {}).get(name)
-        if index:
-            struct = struct[int(index)] if struct and int(index) < len(struct) else None
-        if isinstance(struct, dict):
-            found += [struct.get("group_id"), struct.get("key")]
-    return [name for name in found if isinstance(name, str)]
 
 
 def _row(

@@ -80,6 +80,7 @@ from kinspect.protocol.apikeys import (
     SYNC_GROUP,
     TXN_OFFSET_COMMIT,
 )
+from kinspect.protocol.fieldpaths import each_field
 
 KINDS = {api_key: kind for api_key, kind in schema.traits("group").items() if kind != "any"}
 """The kind of group that an API is for."""
@@ -619,11 +620,8 @@ def _names_groups(api_key: int) -> bool:
         for direction in (REQUEST, RESPONSE)
         for layout in schema.layouts(api_key, version, direction)
     ]
-    return api_key == FIND_COORDINATOR or any(_has_group(layout.fields) for layout in layouts)
-
-
-def _has_group(fields: Iterable[schema.Field]) -> bool:
-    return any(entities.is_group(one) or _has_group(one.fields) for one in fields)
+    fields = (field for layout in layouts for _, field, _ in each_field(layout.fields))
+    return api_key == FIND_COORDINATOR or any(map(entities.is_group, fields))
 
 
 def _span(text: str) -> int:

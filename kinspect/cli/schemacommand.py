@@ -18,6 +18,7 @@ from kinspect.errors import KinspectError
 from kinspect.filters.filterdefinitions import apis, errors
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.protocol import schema as table
+from kinspect.protocol.fieldpaths import each_field
 from kinspect.protocol.schema import Api, ErrorCode, Field, Layout
 from kinspect.protocol.tabletext import MessageDefinition
 from kinspect.protocol.versions import format_versions
@@ -279,7 +280,10 @@ def _changes(name: str, version: int, versions: Iterable[int], directions: Seque
         return []
     found = []
     for direction in directions:
-        before, after = (_paths(_stable(name, v, direction).fields) for v in (max(earlier), version))
+        before, after = (
+            [path for path, _, _ in each_field(_stable(name, v, direction).fields)]
+            for v in (max(earlier), version)
+        )
         prefix = f"{direction}." if direction else ""
         found += [f"+{prefix}{path}" for path in _missing(after, before)]
         found += [f"-{prefix}{path}" for path in _missing(before, after)]
@@ -288,15 +292,6 @@ def _changes(name: str, version: int, versions: Iterable[int], directions: Seque
 
 def _stable(name: str, version: int, direction: str | None) -> Layout:
     return _layouts(name, version, (direction,))[0]
-
-
-def _paths(fields: Iterable[Field], prefix: str = "") -> list[str]:
-    """Dotted paths of the fields."""
-    found = []
-    for field in fields:
-        path = f"{prefix}{field.name}"
-        found += [path, *_paths(field.fields, f"{path}.")]
-    return found
 
 
 def _missing(paths: Sequence[str], others: Sequence[str]) -> list[str]:

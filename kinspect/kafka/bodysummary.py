@@ -11,12 +11,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from kinspect.kafka.fields import entities, envelope, resources, sasl
-from kinspect.kafka.fields.paths import FieldPaths, field_paths
 from kinspect.kafka.wire.message import NOTHING_DECODED
 from kinspect.kafka.wire.pair import ANSWERED, NO_RESPONSE
 from kinspect.model import FRAME_BITS, REQUEST, RESPONSE, Caps, Counts, Problem
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import API_VERSIONS, ENVELOPE, FIND_COORDINATOR, SASL_AUTHENTICATE
+from kinspect.protocol.fieldpaths import Kind, each_field, field_paths
 from kinspect.protocol.wire import ZERO_UUID
 from kinspect.records import RecordSet
 from kinspect.records import batches as read_records
@@ -406,7 +406,7 @@ class BodySummary:
             sides.append((INNER_RESPONSE, inner.decoded.layout, inner.decoded.body or {}))
         for prefix, layout, body in sides:
             if layout is not None:
-                for path, struct, name in _error_paths(layout).walk(body, prefix):
+                for path, struct, name in field_paths(layout, entities.is_error_code).walk(body, prefix):
                     if struct[name]:
                         yield path, struct[name]
 
@@ -428,8 +428,8 @@ def _is_token(exchange: Pair) -> bool:
 
 def _are_records_known(exchange: Pair, request: Decoded, response: Decoded) -> bool:
     """True if each message that may hold record sets is there and could be read to its end."""
-    return (request.complete or not _may_hold(exchange, REQUEST, _record_paths)) and (
-        response.complete or not _may_hold(exchange, RESPONSE, _record_paths)
+    return (request.complete or not _may_hold(exchange, REQUEST, entities.is_records)) and (
+        response.complete or not _may_hold(exchange, RESPONSE, entities.is_records)
     )
 
 
@@ -437,29 +437,27 @@ def _are_errors_known(exchange: Pair, response: Decoded, found: _Found) -> bool:
     """True if a response that may hold error codes is there and could be read to its end, or none was due."""
     if response.complete:
         return RESPONSE_DATA not in found.inners or found.inners[RESPONSE_DATA][1] is not None
-    return exchange.outcome == NO_RESPONSE or not _may_hold(exchange, RESPONSE, _error_paths)
+    return exchange.outcome == NO_RESPONSE or not _may_hold(exchange, RESPONSE, entities.is_error_code)
 
 
-def _may_hold(exchange: Pair, direction: str, paths: Callable[[Layout], FieldPaths]) -> bool:
-    """True if a message of the exchange may hold fields that `paths` finds."""
+def _may_hold(exchange: Pair, direction: str, kind: Kind) -> bool:
+    """True if a message of the exchange may hold fields of a kind."""
     key, version = exchange.api_key, exchange.api_version
     if key is None or version is None:
         # A token holds none; an orphan may be the answer to anything.
         return not _is_token(exchange)
-    return _layouts_hold(key, version, direction, paths)
+    return _layouts_hold(key, version, direction, kind)
 
 
 @lru_cache(maxsize=4096)
-def _layouts_hold(
-    api_key: int, api_version: int, direction: str, paths: Callable[[Layout], FieldPaths]
-) -> bool:
+def _layouts_hold(api_key: int, api_version: int, direction: str, kind: Kind) -> bool:
     api = schema.api(api_key)
     if api is None:
         return True
     # For an unknown version, the layouts of the known ones.
     known = (api_version,) if api_version in api.versions else tuple(api.versions)
     layouts = [layout for version in known for layout in schema.layouts(api_key, version, direction)]
-    return any([bool(paths(layout)) for layout in layouts])
+    return any([bool(field_paths(layout, kind)) for layout in layouts])
 
 
 def summary_of(exchange: Pair) -> BodySummary:
@@ -506,7 +504,7 @@ def _error_fields(api_key: int, api_version: int) -> frozenset[str]:
     return frozenset(
         path
         for layout in schema.layouts(api_key, api_version, RESPONSE)
-        for path in _error_paths(layout).paths()
+        for path in field_paths(layout, entities.is_error_code).paths()
     )
 
 
@@ -534,13 +532,12 @@ def _topic_fields(api_key: int | None, api_version: int | None, direction: str) 
     layouts = schema.layouts(api_key, api_version, direction)
     if any([_has_resources(layout.fields) for layout in layouts]):
         return None
-    return frozenset(path for layout in layouts for path in _topic_paths(layout).paths())
+    return frozenset(path for layout in layouts for path in field_paths(layout, entities.is_topic).paths())
 
 
 def _has_resources(fields: Sequence[Field]) -> bool:
-    if resources.resource_fields([field.name for field in fields]) is not None:
-        return True
-    return any([_has_resources(field.fields) for field in fields])
+    structs = [[field.name for field in struct] for _, _, struct in each_field(fields)]
+    return any([resources.resource_fields(names) is not None for names in structs])
 
 
 # ---------------------------------------------------------------------- problems
@@ -599,7 +596,7 @@ def _record_problems(message: WireMessage, summary: BodySummary, with_records: b
     if decoded.layout is None or decoded.body is None or message.raw is None:
         return
     position = message.body_start
-    for path, struct, name in _record_paths(decoded.layout).walk(decoded.body):
+    for path, struct, name in field_paths(decoded.layout, entities.is_records).walk(decoded.body):
         field = summary.record_field(struct[name])
         found = field.problems(with_records) if field is not None else None
         if field is None or not found:
@@ -628,7 +625,7 @@ _COORDINATOR_KEY: Final = 8
 _INNER: Final = 9
 
 _KINDS: Final[tuple[tuple[Callable[[Field], bool], int], ...]] = (
-    (lambda f: entities.is_topic_name(f) and f.array, _TOPIC),
+    (entities.is_topic_list, _TOPIC),
     (entities.is_partition, _PARTITION),
     (entities.is_partition_list, _PARTITIONS),
     (entities.is_group, _GROUP),
@@ -652,12 +649,13 @@ class Step:
 
 class Walk:
     """What the structs at one place of a layout have for a summary: the names of the fields with their topic's name and
-    id and of their partition (empty: none), the fields that name a resource, and the other fields in their order."""
+    id and of their partition (empty: none), the fields that name a resource, and the other fields in their order.
+    `FieldPaths` for several kinds at once: every body is walked with it, so no path is made."""
 
     __slots__ = ("partition", "resource", "steps", "topic_id", "topic_name")
 
     def __init__(self, fields: Sequence[Field], api_key: int | None) -> None:
-        self.topic_name = next((f.name for f in fields if entities.is_topic_name(f) and not f.array), "")
+        self.topic_name = next((f.name for f in fields if entities.is_topic_name(f)), "")
         self.topic_id = next((f.name for f in fields if entities.is_topic_id(f)), "")
         self.partition = next((f.name for f in fields if entities.is_partition(f)), "")
         self.resource = resources.resource_fields([field.name for field in fields])
@@ -732,20 +730,3 @@ def layout_walk(layout: Layout) -> Walk | None:
     """Walk of the layout's bodies for a summary, compiled once; None if they have nothing for it."""
     walk = Walk(layout.fields, layout.api_key)
     return walk if walk.finds() else None
-
-
-@cache
-def _error_paths(layout: Layout) -> FieldPaths:
-    return field_paths(layout.fields, lambda field, _: entities.is_error_code(field))
-
-
-@cache
-def _topic_paths(layout: Layout) -> FieldPaths:
-    return field_paths(
-        layout.fields, lambda field, _: entities.is_topic_name(field) or entities.is_topic_id(field)
-    )
-
-
-@cache
-def _record_paths(layout: Layout) -> FieldPaths:
-    return field_paths(layout.fields, lambda field, _: entities.is_records(field))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any, NamedTuple
 
 from kinspect.kafka.bodysummary import REQUEST_DATA
 from kinspect.kafka.exchange.exchange import Exchange
-from kinspect.kafka.fields import resources
-from kinspect.kafka.fields.paths import FieldPaths, field_paths
+from kinspect.kafka.fields import entities, resources
 from kinspect.kafka.wire.pair import SASL_TOKEN
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import (
@@ -23,7 +21,7 @@ from kinspect.protocol.apikeys import (
     LEAVE_GROUP,
     SASL_HANDSHAKE,
 )
-from kinspect.protocol.schema import Layout
+from kinspect.protocol.fieldpaths import field_paths
 
 RESOURCES = {
     DESCRIBE_ACLS: ("", resources.ACL_TYPES),
@@ -130,13 +128,8 @@ def _error_message(exchange: Exchange) -> str | None:
     decoded = exchange.response.decode()
     if decoded.layout is None or decoded.body is None:
         return None
-    found = _message_paths(decoded.layout).walk(decoded.body)
+    found = field_paths(decoded.layout, entities.is_error_message).walk(decoded.body)
     return next((struct[name] for _, struct, name in found if struct[name]), None)
-
-
-@cache
-def _message_paths(layout: Layout) -> FieldPaths:
-    return field_paths(layout.fields, lambda field, _: field.name == "error_message")
 
 
 def _request_body(exchange: Exchange) -> dict[str, Any]:

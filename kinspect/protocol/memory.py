@@ -13,6 +13,7 @@ from functools import cache
 from typing import Final
 
 from kinspect.model import Caps
+from kinspect.protocol.fieldpaths import each_field
 from kinspect.protocol.schema import Field
 
 MAX_MEMORY: Final = Caps().body_bytes
@@ -66,8 +67,8 @@ def _line_copy(field: Field) -> int:
 
 def _changes(field: Field) -> bool:
     return any(
-        part.type in _CHANGED_IN_LINES or part.name == _CONFIG_VALUE or _changes(part)
-        for part in field.fields
+        part.type in _CHANGED_IN_LINES or part.name == _CONFIG_VALUE
+        for _, part, _ in each_field(field.fields)
     )
 
 

@@ -4,7 +4,7 @@ fields of its messages do. What is new fails here until that is done."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from kinspect.kafka.connection.roles import ADMIN, BROKER, CONSUMER, CONTROLLER,
 from kinspect.kafka.fields.secrets import SECRET_FIELDS
 from kinspect.kafka.wire.wait import GROUP_WAIT, LONG_POLL
 from kinspect.protocol import schema
+from kinspect.protocol.fieldpaths import each_field
 from kinspect.protocol.importer.schematable import UNTOLD, files, read_table
 from kinspect.protocol.tabletext import FieldDefinition, MessageDefinition
 
@@ -68,19 +69,14 @@ def test_every_trait_of_an_api_is_told(api: schema.Api) -> None:
 @pytest.mark.parametrize(("trait", "word"), TOLD_BY_FIELDS)
 def test_a_trait_is_what_the_fields_of_the_request_tell(api: schema.Api, trait: str, word: str) -> None:
     has = word in schema.traits(trait).get(api.key, "").split(",")
-    assert has == bool(TOLD_BY_FIELDS[trait, word] & {*_paths(api.request.fields)}), f"{TABLE / TRAITS}"
+    paths = {path for path, _, _ in each_field(api.request.fields)}
+    assert has == bool(TOLD_BY_FIELDS[trait, word] & paths), f"{TABLE / TRAITS}"
 
 
 @each_api
 def test_an_api_is_about_groups_if_its_request_names_one(api: schema.Api) -> None:
-    named = any(field.entity == "groupId" for field in _all(api.request.fields))
+    named = any(field.entity == "groupId" for _, field, _ in each_field(api.request.fields))
     assert named == (schema.trait("group", api.key) is not None), f"{TABLE / TRAITS}"
-
-
-def _paths(fields: Iterable[FieldDefinition], above: str = "") -> Iterable[str]:
-    for field in fields:
-        yield above + field.name
-        yield from _paths(field.fields, f"{above}{field.name}.")
 
 
 def test_traits_stand_as_the_importer_writes_them() -> None:
@@ -110,14 +106,8 @@ def test_a_field_named_as_a_secret_is_one_or_known_not_to_be(message: MessageDef
     )
 
 
-def _names(fields: Iterable[FieldDefinition]) -> Iterable[str]:
-    return (schema.snake_case(field.name) for field in _all(fields))
-
-
-def _all(fields: Iterable[FieldDefinition]) -> Iterable[FieldDefinition]:
-    for field in fields:
-        yield field
-        yield from _all(field.fields)
+def _names(fields: Sequence[FieldDefinition]) -> Iterable[str]:
+    return (schema.snake_case(field.name) for _, field, _ in each_field(fields))
 
 
 def test_the_newest_release_is_named_in_the_readme() -> None:

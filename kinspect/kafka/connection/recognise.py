@@ -13,6 +13,7 @@ from codecs import getincrementaldecoder
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
+from kinspect.kafka.fields.entities import is_error_code
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.protocol import (
     Decoded,
@@ -24,6 +25,7 @@ from kinspect.protocol import (
     schema,
 )
 from kinspect.protocol.apikeys import PRODUCE, SASL_HANDSHAKE
+from kinspect.protocol.fieldpaths import field_paths
 from kinspect.protocol.schema import Layout
 
 if TYPE_CHECKING:
@@ -341,7 +343,7 @@ def _beginnings_fit(header: RequestHeader, request: bytes, asked: int, response:
             for layout in schema.layouts(key, version, REQUEST)
         )
         and any(
-            reading is not None and reading.end > own.body_start and _is_sensible(reading.body)
+            reading is not None and reading.end > own.body_start and _is_sensible(layout, reading.body)
             for layout in schema.layouts(key, version, RESPONSE)
             for reading in (_beginning(layout, response, own.body_start, end, {}),)
         )
@@ -352,24 +354,17 @@ def fits_a_broker(api_key: int, api_version: int, data: bytes, start: int, end: 
     """True if `data[start:end]` is a response's body of that API and version, with only values that a broker would
     send."""
     decoded = decode_body(api_key, api_version, RESPONSE, data, start, end)
-    return _is_sensible(decoded.body) and _is_exact(decoded, api_key, api_version, RESPONSE, data, start, end)
+    if decoded.layout is not None and not _is_sensible(decoded.layout, decoded.body or {}):
+        return False
+    return _is_exact(decoded, api_key, api_version, RESPONSE, data, start, end)
 
 
-def _is_sensible(value: Any) -> bool:
-    """True if a body, or a part of one, has only error codes of Kafka's and plausible throttle times."""
-    if isinstance(value, list):
-        return all(_is_sensible(item) for item in value)
-    if isinstance(value, dict):
-        for name, item in value.items():
-            if name == "throttle_time_ms":
-                if not 0 <= item <= MAX_THROTTLE:
-                    return False
-            elif name.endswith("error_code"):
-                if item not in schema.errors():
-                    return False
-            elif not _is_sensible(item):
-                return False
-    return True
+def _is_sensible(layout: Layout, body: dict[str, Any]) -> bool:
+    """True if a body has only error codes of Kafka's and a plausible throttle time."""
+    if not 0 <= body.get("throttle_time_ms", 0) <= MAX_THROTTLE:
+        return False
+    codes = field_paths(layout, is_error_code).walk(body)
+    return all(struct[name] in schema.errors() for _, struct, name in codes)
 
 
 def contradicts(request: bytes, response: bytes) -> bool:

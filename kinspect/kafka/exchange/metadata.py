@@ -7,10 +7,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kinspect.kafka.fields.entities import HOST, PORT, TOPIC_ID, is_node_id, is_topic_id, is_topic_name
-from kinspect.kafka.fields.paths import FieldPaths, field_paths
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import LEADER_AND_ISR, UPDATE_METADATA
+from kinspect.protocol.fieldpaths import FieldPaths, field_paths
 from kinspect.protocol.wire import ZERO_UUID
 
 if TYPE_CHECKING:
@@ -42,7 +42,6 @@ class ClusterMetadata(NamedTuple):
 
 
 NO_METADATA: Final = ClusterMetadata((), (), ())
-NO_PATHS: Final = FieldPaths((), ())
 
 
 class _MetadataPaths(NamedTuple):
@@ -80,7 +79,8 @@ def node_structs(message: WireMessage | None) -> Iterator[tuple[dict[str, Any], 
     """Each struct of a message that has a node's id beside its address or its listeners, and the id."""
     if message is None or message.api_key is None or message.api_version is None:
         return
-    paths = _node_paths(message.api_key, message.api_version, message.direction)
+    layout = schema.layout(message.api_key, message.api_version, message.direction)
+    paths = field_paths(layout, is_node_id, _is_address)
     if paths:
         for _, struct, name in paths.walk(message.body or {}):
             yield struct, struct[name]
@@ -166,34 +166,17 @@ def _metadata_paths(api_key: int, api_version: int) -> _MetadataPaths | None:
     layout = schema.layout(api_key, api_version, RESPONSE)
     if layout is None:
         return None
-    names = _name_paths(api_key, api_version, RESPONSE)
-    asked = _name_paths(api_key, api_version, REQUEST) if api_key in CONTROLLER_REQUESTS else NO_PATHS
-    nodes = _node_paths(api_key, api_version, RESPONSE)
+    told = schema.layout(api_key, api_version, REQUEST) if api_key in CONTROLLER_REQUESTS else None
+    names, asked = [field_paths(each, is_topic_name, is_topic_id) for each in (layout, told)]
+    nodes = field_paths(layout, is_node_id, _is_address)
     last = not names and bool(layout.fields) and _is_tagged_endpoint(layout.fields[-1])
     return _MetadataPaths(names, nodes, last, asked) if names or nodes or asked else None
-
-
-def _name_paths(api_key: int, api_version: int, direction: str) -> FieldPaths:
-    """Paths of topic names beside topic ids."""
-    layout = schema.layout(api_key, api_version, direction)
-    return field_paths(
-        () if layout is None else layout.fields,
-        lambda field, struct: is_topic_name(field) and not field.array and any(map(is_topic_id, struct)),
-    )
-
-
-@lru_cache(maxsize=4096)
-def _node_paths(api_key: int, api_version: int, direction: str) -> FieldPaths:
-    layout = schema.layout(api_key, api_version, direction)
-    fields = () if layout is None else layout.fields
-    return field_paths(fields, lambda field, struct: is_node_id(field) and _has_address(struct))
 
 
 def _is_tagged_endpoint(field: Field) -> bool:
     return field.tag is not None and [below.name for below in field.fields] == ENDPOINT
 
 
-def _has_address(struct: Sequence[Field]) -> bool:
-    return any(
-        field.name == HOST or (field.name == LISTENERS and _has_address(field.fields)) for field in struct
-    )
+def _is_address(field: Field) -> bool:
+    """True for a host, and for listeners with theirs."""
+    return field.name == HOST or (field.name == LISTENERS and any(map(_is_address, field.fields)))

@@ -20,11 +20,21 @@ PARTITION_LIST_NAMES: Final = frozenset({"partition_indexes", "partitions"})
 
 
 def is_topic_name(field: Field) -> bool:
-    return field.entity == "topicName"
+    """True for the name of the topic that a struct belongs to."""
+    return field.entity == "topicName" and not field.array
+
+
+def is_topic_list(field: Field) -> bool:
+    return field.entity == "topicName" and field.array
 
 
 def is_topic_id(field: Field) -> bool:
     return field.type == "uuid" and field.name == TOPIC_ID
+
+
+def is_topic(field: Field) -> bool:
+    """True for a topic's name or id, or several names."""
+    return field.entity == "topicName" or is_topic_id(field)
 
 
 def is_node_id(field: Field) -> bool:
@@ -53,6 +63,10 @@ def is_transactional_id(field: Field) -> bool:
 
 def is_error_code(field: Field) -> bool:
     return field.type == "int16" and (field.name == "error_code" or field.name.endswith("_error_code"))
+
+
+def is_error_message(field: Field) -> bool:
+    return field.name == "error_message"
 
 
 def is_records(field: Field) -> bool:

@@ -29,6 +29,7 @@ from kinspect.kafka.view.reading import ReadingView
 from kinspect.kafka.view.recordview import RecordView
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import JOIN_GROUP
+from kinspect.protocol.fieldpaths import each_field
 from kinspect.protocol.wire import UNKNOWN_TAGS, ZERO_UUID
 
 if TYPE_CHECKING:
@@ -174,7 +175,8 @@ class _Plan:
 
 
 def _tag_check(fields: Sequence[Field]) -> Callable[[Struct], bool]:
-    """Return a function that is true of a struct if it, or one below it, has unknown tagged fields."""
+    """Return a function that is true of a struct if it, or one below it, has unknown tagged fields. A walk of its own:
+    every flexible body is asked, and hardly any has some."""
     below = tuple((f.name, f.array, _tag_check(f.fields)) for f in fields if f.fields)
     if not below:
         return lambda struct: UNKNOWN_TAGS in struct
@@ -232,9 +234,7 @@ class _BodyWriter:
         names = {field.name for field in fields}
         if PROTOCOL_TYPE in names:
             yield _enter_group
-        if any(entities.is_topic_id(f) or entities.is_topic_name(f) for f in fields) and _holds_records(
-            fields
-        ):
+        if any(map(entities.is_topic, fields)) and _holds_records(fields):
             yield _topic_enter(fields)
         if TYPE_FIELD in names and _has_secrets(fields):
             yield _enter_resource
@@ -255,9 +255,7 @@ class _BodyWriter:
             if name == secrets.CONFIG_VALUE_FIELD and _is_config_entry(siblings):
                 return _config_value(tuple(f.name for f in siblings if f.name in SECRET_MARKERS)), True
         if entities.is_topic_id(field):
-            return _topic_id(
-                tuple(f.name for f in siblings if entities.is_topic_name(f) and not f.array)
-            ), True
+            return _topic_id(tuple(f.name for f in siblings if entities.is_topic_name(f))), True
         if entities.is_records(field):
             return self._records(name), False
         place = (self._layout.name, name)
@@ -457,7 +455,7 @@ def _enter_resource(struct: Struct, scope: Scope) -> None:
 
 
 def _topic_enter(fields: Sequence[Field]) -> Enter:
-    names = tuple(f.name for f in fields if entities.is_topic_name(f) and not f.array)
+    names = tuple(f.name for f in fields if entities.is_topic_name(f))
 
     def enter(struct: Struct, scope: Scope) -> None:
         name = next((struct[field] for field in names if struct.get(field)), None)
@@ -476,10 +474,11 @@ def _is_config_entry(fields: Sequence[Field]) -> bool:
 
 
 def _has_secrets(fields: Sequence[Field]) -> bool:
-    if _is_config_entry(fields) and any(field.name == secrets.CONFIG_VALUE_FIELD for field in fields):
-        return True
-    return any(field.name in secrets.SECRET_FIELDS or _has_secrets(field.fields) for field in fields)
+    return any(
+        field.name in secrets.SECRET_FIELDS or _is_config_entry(struct)
+        for _, field, struct in each_field(fields)
+    )
 
 
 def _holds_records(fields: Sequence[Field]) -> bool:
-    return any(entities.is_records(field) or _holds_records(field.fields) for field in fields)
+    return any(entities.is_records(field) for _, field, _ in each_field(fields))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Final
 
 from kinspect.errors import KinspectError
 from kinspect.kafka.view.fieldselection import DECODED, SIZE, Tree
 from kinspect.protocol import schema
-from kinspect.protocol.tabletext import FieldDefinition
+from kinspect.protocol.fieldpaths import each_field
 from kinspect.protocol.wire import UNKNOWN_TAGS
 from kinspect.wording import did_you_mean
 
@@ -50,10 +49,6 @@ def names() -> frozenset[str]:
     layouts = [
         fields for message in messages for fields in (message.fields, *(v.fields for v in message.variants))
     ]
-    return DERIVED.union(*map(_names, layouts))
-
-
-def _names(fields: Iterable[FieldDefinition]) -> Iterator[str]:
-    for field in fields:
-        yield schema.snake_case(field.name)
-        yield from _names(field.fields)
+    return DERIVED.union(
+        schema.snake_case(each.name) for fields in layouts for _, each, _ in each_field(fields)
+    )

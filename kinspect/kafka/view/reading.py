@@ -6,7 +6,6 @@ from `kinspect.records`. Names of fields and types of values tell which values n
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cache
 from typing import Any, Final, Protocol
 
@@ -14,6 +13,7 @@ from kinspect.kafka.fields import secrets
 from kinspect.kafka.fields.entities import TOPIC_ID
 from kinspect.kafka.fields.scalars import base64_text, float_value, redact
 from kinspect.protocol import schema
+from kinspect.protocol.fieldpaths import each_field
 from kinspect.protocol.wire import UNKNOWN_TAGS, ZERO_UUID
 
 NAME_FIELDS: Final = ("topic_name", "name", "topic")
@@ -88,11 +88,5 @@ def _is_secret(struct: dict[str, Any], name: str) -> bool:
 @cache
 def _int64_names(name: str, version: int) -> frozenset[str]:
     """Names of the int64 fields of a record message, in all its layouts of that version."""
-    return frozenset(n for layout in schema.record_layouts(name, version) for n in _names(layout.fields))
-
-
-def _names(fields: Iterable[schema.Field]) -> Iterable[str]:
-    for field in fields:
-        if field.type == "int64":
-            yield field.name
-        yield from _names(field.fields)
+    fields = [each for layout in schema.record_layouts(name, version) for each in each_field(layout.fields)]
+    return frozenset([field.name for _, field, _ in fields if field.type == "int64"])
