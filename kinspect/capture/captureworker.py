@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NamedTuple, Protocol
 
+from kinspect.background import spoken
 from kinspect.capture.handover import Counters, InterfaceCounters, Outbox
 from kinspect.capture.packetorder import PacketBatch, PacketOrder
 from kinspect.capture.ring import RETIRE_MS, interface_error
@@ -103,7 +104,7 @@ class CaptureWorker:
             self._capture()
         except Exception as error:
             # This process has no terminal to report it on.
-            self._errors.append(f"internal error of the capturing process: {error!r}")
+            self._errors.append(spoken(error, "the capture ends"))
         self._finish()
 
     def stop(self) -> None:

@@ -67,7 +67,7 @@ class Handover(NamedTuple):
 
 
 class Outbox:
-    """The capturing side; it never waits for the other one."""
+    """The capturing side. It never waits for the other one, and drops what finds no room: so it is no `Channel`."""
 
     def __init__(self, descriptor: int, limit: int) -> None:
         self._descriptor = descriptor

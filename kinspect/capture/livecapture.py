@@ -20,11 +20,10 @@ import socket
 import sys
 import time
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
-from kinspect.background import Child
+from kinspect.background import Channel, Child
 from kinspect.capture import bpf
 from kinspect.capture.captureworker import CaptureWorker, Plan
 from kinspect.capture.handover import QUEUE_BYTES, Counters, Handover, Inbox, InterfaceCounters, Outbox
@@ -37,6 +36,8 @@ from kinspect.capture.timeline import SourceStatus
 from kinspect.capture.writer import interface_block, section
 from kinspect.errors import CaptureError
 from kinspect.model import Block, Origin
+
+LOST = "what it had not handed over is lost"
 
 
 class Settings(NamedTuple):
@@ -138,12 +139,10 @@ class Live:
         if self._settings.saving is not None:
             files = SaveFiles(self._settings.saving, self._prelude, time.time_ns())
         told, tell = os.pipe()
-        stopped, self._control = os.pipe()
         outbox = Outbox(tell, self._settings.queue_bytes)
-        work = partial(_work, self._rings, outbox, stopped, self._plan, self._prelude, files)
-        self._child = Child(work, foreign=(told, self._control, *foreign))
+        work = partial(_work, self._rings, outbox, self._plan, self._prelude, files)
+        self._child = Child("the capturing process", work, LOST, foreign=(told, *foreign))
         os.close(tell)
-        os.close(stopped)
         self._inbox = Inbox(told)
         self.counters = self.counters._replace(told_at=time.monotonic_ns())
         self._ended = False
@@ -200,8 +199,7 @@ class Live:
     def stop(self) -> None:
         """End the capture; waiting packets are still handed on. May be called from a signal handler."""
         if self._child is not None:
-            with suppress(OSError):
-                os.write(self._control, b"\0")
+            self._child.channel.stop()
 
     def close(self) -> None:
         """End, and wait until everything is saved; packets not yet handed on are dropped. Works before `start`, too."""
@@ -211,8 +209,8 @@ class Live:
             self._next_message()
         if self._child is not None:
             self._inbox.close()
-            os.close(self._control)
             self._child.status()
+            self._child.channel.close()
             self._child = None
 
     def _read(self) -> Generator[Block]:
@@ -227,9 +225,8 @@ class Live:
         self._ended = True
         message = self._inbox.message()
         if message is None:
-            self._errors.append(
-                CaptureError("the capturing process died: what it had not handed over is lost")
-            )
+            assert self._child is not None
+            self._errors.append(CaptureError(self._child.why()))
             return None
         self.counters = message.counters
         if message.end is not None:
@@ -271,7 +268,12 @@ _NO_SOURCE = _NoSource()
 
 
 def _work(
-    rings: list[Ring], outbox: Outbox, control: int, plan: Plan, prelude: bytes, files: SaveFiles | None
+    rings: list[Ring],
+    outbox: Outbox,
+    plan: Plan,
+    prelude: bytes,
+    files: SaveFiles | None,
+    channel: Channel,
 ) -> None:
     """Run the capturing process from its start to its end."""
     # A session of its own: a terminal's signals (Ctrl-C, Ctrl-Z) are for the other process, which passes them on.
@@ -281,7 +283,7 @@ def _work(
         os.dup2(nowhere, stream)
     # This process makes no cycles; looking for them would copy the memory that both processes share.
     gc.disable()
-    worker = CaptureWorker(rings, outbox, control, plan, prelude, files)
+    worker = CaptureWorker(rings, outbox, channel.fileno(), plan, prelude, files)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: worker.stop())
     worker.run()

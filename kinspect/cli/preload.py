@@ -38,7 +38,7 @@ PRELOADS = (
             kinspect.tls.decryptor kinspect.tls.protection kinspect.tls.keyderivation kinspect.protocol.interpreter
             kinspect.tui.live.screen kinspect.tui.live.liveloop
             cramjam crc32c scapy.arch.common base64 cbor2 ctypes.util decimal difflib fnmatch ipaddress json
-            shutil subprocess tempfile urllib.parse
+            shutil subprocess tempfile traceback urllib.parse
             """.split(),
         ),
     ),

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kinspect.capture import Timeline
@@ -24,7 +25,6 @@ from kinspect.jobs.chunks import CHUNK_BYTES
 
 if TYPE_CHECKING:
     from kinspect.jobs.linemerge import Shares, TextOutput
-    from kinspect.jobs.link import JobWorker
     from kinspect.jobs.worker import WorkerJob
 
 LARGE = 64 * 1024 * 1024
@@ -58,18 +58,13 @@ def run_shared(job: Callable[[int, int], WorkerJob], count: int, output: TextOut
     """
     # Who asks for the number of processes needs none of it.
     from kinspect.jobs.linemerge import LineMerge
-    from kinspect.jobs.link import fork
+    from kinspect.jobs.link import JobWorker
     from kinspect.jobs.worker import work
 
     workers: list[JobWorker] = []
     try:
         for number in range(count):
-            workers.append(
-                fork(
-                    lambda link, own=number: work(job(own, count), own, count, link),  # type: ignore[misc]
-                    workers,
-                )
-            )
+            workers.append(JobWorker(number, partial(work, job, number, count)))
         return LineMerge(output, workers).run()
     finally:
         for worker in workers:

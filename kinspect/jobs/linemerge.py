@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import select
-import signal
 from array import array
 from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
 from itertools import chain
 from operator import itemgetter
-from typing import Any, NamedTuple, NoReturn
-
-import cbor2
+from typing import Any, NamedTuple
 
 from kinspect import extensions
-from kinspect.background import error_from
+from kinspect.background import watch
 from kinspect.errors import CaptureError, KinspectError, capture_error
-from kinspect.jobs.link import DONE, FAILED, SCANNED, STOP, TEXT, TURN, JobWorker, LostError
+from kinspect.jobs.link import DONE, SCANNED, STOP, TEXT, TURN, JobWorker
 from kinspect.jobs.worker import CHUNKS_AHEAD, ENTRY, LOW_BITS, Names, Nodes
 from kinspect.kafka.wire.lineorder import LineOrder
 from kinspect.model import Counts, added
 from kinspect.sink import Sink, WrittenLine
 
-_POLL_MS = 100
+_WATCH_SECONDS = 0.1
 
 CHANGED = (
     "the captures changed while they were read, and the output may be wrong at their end;"
@@ -70,65 +63,29 @@ class LineMerge:
         self._turns = 0
         self._last = False
         self._asked = False
-        self._poll = select.poll()
-        self._handlers: dict[int, Callable[[JobWorker, bytes], None]] = {
-            SCANNED: lambda worker, data: worker.scanned.append(cbor2.loads(data)),
-            TEXT: JobWorker.take_text,
-            DONE: self._done,
-            FAILED: self._failed,
-        }
 
     def run(self) -> Shares:
         """Run until all workers are done. Raises KinspectError if a worker died or if workers read different input,
         and the exceptions that workers raise."""
-        workers = {end: worker for worker in self._workers for end in (worker.hears, worker.tells)}
-        while any(worker.share is None for worker in self._workers):
-            self._watch()
-            for end, _ in self._poll.poll(_POLL_MS):
-                self._exchange(workers[end], end)
+        while at_work := {worker.channel: worker for worker in self._workers if worker.share is None}:
+            for channel in watch(at_work, _WATCH_SECONDS):
+                self._hear(at_work[channel])
             while all(worker.scanned for worker in self._workers):
                 self._turn([worker.scanned.popleft() for worker in self._workers])
             self._write()
             self._stop()
         return self._add_up([worker.share or {} for worker in self._workers])
 
-    def _watch(self) -> None:
-        """Poll the workers that are at work: for messages from them, and for room if messages to them wait."""
-        for worker in self._workers:
-            at_work = worker.share is None
-            self._watch_end(worker.hears, select.POLLIN, at_work)
-            self._watch_end(worker.tells, select.POLLOUT, at_work and bool(worker.to_send))
-
-    def _watch_end(self, end: int, events: int, wanted: bool) -> None:
-        # A registered end without events still reports a hang-up at every poll.
-        if wanted:
-            self._poll.register(end, events)
-        else:
-            with suppress(KeyError):
-                self._poll.unregister(end)
-
-    def _exchange(self, worker: JobWorker, end: int) -> None:
-        if end == worker.tells:
-            worker.send_waiting()
-            return
-        try:
-            for kind, message in worker.messages():
-                self._handlers[kind](worker, message)
-                if kind == DONE:
-                    break
-        except LostError:
-            self._lost(worker)
-
-    def _done(self, worker: JobWorker, data: bytes) -> None:
-        worker.share = cbor2.loads(data)
-
-    def _failed(self, worker: JobWorker, data: bytes) -> NoReturn:
-        raise error_from(cbor2.loads(data))
-
-    def _lost(self, worker: JobWorker) -> NoReturn:
-        status = worker.child.status()
-        how = f"by {signal.Signals(os.WTERMSIG(status)).name}" if os.WIFSIGNALED(status) else "early"
-        raise KinspectError(f"a process of --jobs was ended {how}; the output is not complete")
+    def _hear(self, worker: JobWorker) -> None:
+        """Take what has come from a worker."""
+        while worker.share is None and (message := worker.receive(0)):
+            kind, *values = message
+            if kind == SCANNED:
+                worker.scanned.append(values)
+            elif kind == TEXT:
+                worker.take_text(*values)
+            elif kind == DONE:
+                (worker.share,) = values
 
     def _turn(self, told: list[Any]) -> None:
         """Put the lines of a chunk in order once all workers reported it, and give the workers their turn."""
@@ -155,12 +112,8 @@ class LineMerge:
         nodes = [*chain.from_iterable(new[1] for *_, new, _ in told)]
         self._output.learn(names, nodes)
         for worker, own in zip(self._workers, ready, strict=True):
-            self._send(worker, TURN, [names, nodes, own.tobytes()])
+            worker.channel.queue(TURN, names, nodes, own.tobytes())
         self._turns += 1
-
-    def _send(self, worker: JobWorker, kind: int, values: Any) -> None:
-        data = cbor2.dumps(values)
-        worker.send(kind, data)
 
     def _write(self) -> None:
         """Write the texts that have arrived, up to the first line that is not whole."""
@@ -185,7 +138,7 @@ class LineMerge:
         if not self._asked and self._output.stopped():
             self._asked = True
             for worker in self._workers:
-                self._send(worker, STOP, self._turns + CHUNKS_AHEAD)
+                worker.channel.queue(STOP, self._turns + CHUNKS_AHEAD)
 
     def _add_up(self, shares: list[dict[str, Any]]) -> Shares:
         first = shares[0]

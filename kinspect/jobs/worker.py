@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import Any, TypeAlias
 from zlib import crc32
 
-import cbor2
-
 from kinspect import extensions
-from kinspect.background import telling
 from kinspect.jobs.chunks import CHUNK_BYTES
-from kinspect.jobs.link import DONE, FAILED, SCANNED, STOP, Link, LostError
+from kinspect.jobs.link import DONE, SCANNED, STOP, Link
 from kinspect.kafka.exchange.lines import Line
 from kinspect.kafka.wire.lineorder import LineKey
 from kinspect.model import Block
@@ -57,15 +54,9 @@ def own_islands(number: int, count: int) -> dict[str, Any]:
     return {"takes": lambda pair: crc32(bytes(sorted(pair[-PORTS:]))) % count == number, "ordered": False}
 
 
-def work(job: WorkerJob, number: int, count: int, link: Link) -> None:
-    """Run a worker: read the packets, and send its counts, or the exception that ended it."""
-    extensions.tell = extensions.kept.append
-    telling(
-        lambda: link.send(DONE, cbor2.dumps(_Reader(job, number, count, link).read())),
-        lambda told: link.send(FAILED, cbor2.dumps(told)),
-        LostError,
-        f"process {number} of --jobs",
-    )
+def work(job: Callable[[int, int], WorkerJob], number: int, count: int, link: Link) -> None:
+    """Run a worker: read the packets, and send its counts."""
+    link.send(DONE, _Reader(job(number, count), number, count, link).read())
 
 
 class _Reader:
@@ -122,14 +113,14 @@ class _Reader:
         self._came = came
         self._scanned += 1
         counts, names = inspector.counts, inspector.learned.take_new()
-        told = (
+        self._link.send(
+            SCANNED,
             [counts.packets, counts.tcp_segments, last],
             job.run.packets.status.bytes_read,
             b"".join(entries),
             names,
             job.chunk(*names),
         )
-        self._link.send(SCANNED, cbor2.dumps(told))
 
     def _may_read(self) -> bool:
         """True if the worker is to read another chunk. Waits while it is too far ahead."""
@@ -142,11 +133,11 @@ class _Reader:
         message = self._link.receive(wait)
         if message is None:
             return False
-        kind, data = message
+        kind, *values = message
         if kind == STOP:
-            self._stop = cbor2.loads(data)
+            (self._stop,) = values
             return True
-        names, nodes, ready = cbor2.loads(data)
+        names, nodes, ready = values
         self._job.run.inspector.names.add(names, nodes)
         self._turns += 1
         self._send_texts(array("Q", ready))

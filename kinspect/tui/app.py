@@ -19,7 +19,6 @@ from kinspect.errors import CaptureError
 from kinspect.kafka.view.view import View
 from kinspect.tui.control.pages import Answers
 from kinspect.tui.index.indexer import RowBatch
-from kinspect.tui.index.process import ENDED
 from kinspect.tui.index.store import Store
 from kinspect.tui.screens.main import Main
 from kinspect.tui.terminal import Terminal, TerminalDriver
@@ -134,8 +133,8 @@ class Explorer(App[None]):
             store.add(batch)
         elif not store.done:
             store.done = True
-            if not store.stopped:
-                store.errors.append((CaptureError.status, batch or ENDED))
+            if batch is not None:
+                store.errors.append((CaptureError.status, batch))
         self.main.grown()
 
     def action_stop(self) -> None:

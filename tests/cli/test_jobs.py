@@ -399,7 +399,8 @@ def test_a_process_that_is_killed(many_capture, place):
     numbers, said = end(process)
     assert process.returncode == 1
     assert numbers == list(range(2, len(numbers) + 2))
-    assert said == ["kinspect: a process of --jobs was ended by SIGKILL; the output is not complete"]
+    how = "was ended by SIGKILL, as when memory runs out; the output is not complete"
+    assert said == [f"kinspect: process {place + 1} of --jobs {how}"]
 
 
 def test_none_is_left_when_the_first_is_killed(many_capture):

@@ -288,7 +288,7 @@ def test_who_reads_slowly_is_no_reason_to_start_anew_but_a_capture_that_died_is(
         assert is_silent(manager)
         _, err = running.end(0)
         assert running.process.returncode == 1
-    assert "the capturing process died" in err
+    assert "the capturing process was ended by SIGKILL" in err
 
 
 def test_a_service_manager_hears_of_it(live, tmp_path, manager):

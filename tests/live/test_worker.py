@@ -232,7 +232,7 @@ def test_an_error_of_its_own_is_told(tmp_path):
 
     captured = Captured([Ring(some(1), broken)])
     assert captured.packets(tmp_path) == [(1, 1)]
-    assert captured.end.end["errors"] == ["internal error of the capturing process: RuntimeError('broken')"]
+    assert captured.end.end["errors"] == ["internal error: RuntimeError('broken'); the capture ends"]
 
 
 def test_a_file_that_cannot_be_written_ends_it_with_what_was_captured(tmp_path):

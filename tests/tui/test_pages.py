@@ -3,6 +3,7 @@
 import asyncio
 import os
 import select
+import signal
 import threading
 import time
 from array import array
@@ -649,7 +650,7 @@ def test_a_process_ends_when_nobody_waits_for_its_answer(monkeypatch, tmp_path):
     assert parts[0] == 0.5
     process.end()
     process.end()
-    with pytest.raises(KinspectError, match="has ended"):
+    with pytest.raises(KinspectError, match="the process that counts was ended by SIGKILL"):
         process.answer(ask(store, "topics", array("I"), 0), lambda: False, print)
 
 
@@ -661,6 +662,27 @@ def test_an_unexpected_error_of_a_process_is_told(monkeypatch):
     process = AnswerProcess(Inputs([str(ERRORS)]), Spool())
     with pytest.raises(KinspectError, match="internal error: LookupError"):
         process.answer(ask(indexed(ERRORS), "topics", array("I"), 0), lambda: False, print)
+    process.end()
+
+
+def test_of_a_process_that_is_killed_it_is_told_and_the_next_one_counts(monkeypatch, tmp_path):
+    killed = tmp_path / "killed"
+
+    def once(*arguments):
+        if not killed.exists():
+            killed.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return count(*arguments)
+
+    monkeypatch.setattr(answerprocess, "count", once)
+    store = indexed(ERRORS)
+    process = AnswerProcess(store.inputs, store.spool)
+    question = ask(store, "topics", array("I", range(store.count)), store.count)
+    with pytest.raises(
+        KinspectError, match="the process that counts was ended by SIGKILL, as when memory runs"
+    ):
+        process.answer(question, lambda: False, print)
+    assert len(process.answer(question, lambda: False, lambda _: None).found["rows"]) == 8
     process.end()
 
 

@@ -58,7 +58,18 @@ def test_what_goes_wrong_is_told(monkeypatch):
 
     monkeypatch.setattr(process, "index", broken)
     _, rows = started(ERRORS)
-    assert "of all things" in rows.receive()
+    assert rows.receive() == "internal error: RuntimeError('of all things'); what is listed is not all"
+    assert rows.receive() is None
+    rows.end()
+
+
+def test_a_process_that_is_killed_is_told(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    _, rows = started(pipe)
+    os.kill(rows.child.pid, signal.SIGKILL)
+    how = "was ended by SIGKILL, as when memory runs out"
+    assert rows.receive() == f"the process that reads {how}; what is listed is not all"
     assert rows.receive() is None
     rows.end()
 
@@ -94,7 +105,7 @@ def test_it_ends_when_nobody_listens(tmp_path):
     _, rows = started(pipe)
     number = rows.child.pid
     rows.receive()
-    rows._reader.close()
+    rows.child.channel.close()
     os.waitpid(number, 0)
     os.kill(writer, signal.SIGKILL)
     os.waitpid(writer, 0)

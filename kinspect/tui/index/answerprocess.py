@@ -1,30 +1,24 @@
 """Answers counted in processes of their own, each forked from one that waits for questions.
 
-That one is forked before the screen is made, and holds none of its threads. Questions and results are JSON and plain
-bytes. A process ends as soon as nobody waits for its result.
+That one is forked before the screen is made, and holds none of its threads. A question has a channel of its own, which
+ends as soon as nobody waits for the answer; then the process does, too.
 """
 
 from __future__ import annotations
 
 import os
+import select
 import signal
 import socket
 import time
 from collections.abc import Callable, Container
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
-from multiprocessing import Pipe
-from multiprocessing.connection import Connection
-from typing import Any
 
-import orjson
-
-from kinspect import extensions
-from kinspect.background import Child, error_from, spoken, telling
+from kinspect.background import OWN, Channel, Child, ElsewhereError, LostError, spoken
 from kinspect.errors import KinspectError
-from kinspect.tui.index.batchpipe import receive_batch, send_batch
 from kinspect.tui.index.counting import Question, Reply, count
-from kinspect.tui.index.indexer import Inputs
+from kinspect.tui.index.indexer import Inputs, RowBatch
 from kinspect.tui.index.reread import StoppedError
 from kinspect.tui.index.spool import Spool
 
@@ -33,6 +27,8 @@ TOLD_SECONDS = 0.1
 """Time between two reports on how far a process is."""
 LOOK_SECONDS = 0.05
 """Interval of the checks that somebody still waits for the result."""
+ASK, PART, REPLY = range(OWN, OWN + 3)
+_WHO = "the process that counts"
 _STANDARD = 2
 """The last of the standard streams."""
 
@@ -41,75 +37,61 @@ class AnswerProcess:
     """Counts answers over the rows of a store that has these inputs and this spool."""
 
     def __init__(self, inputs: Inputs, spool: Spool) -> None:
-        self._asks, asked = socket.socketpair()
-        # The keys belong to the screen's process, which ends this one; the system removes ended processes.
-        ignored = signal.SIGINT, signal.SIGCHLD
-        self.child = Child(partial(_serve, asked, inputs, spool), ignored=ignored, nice=NICE)
-        asked.close()
+        # The keys belong to the screen's process, which ends this one.
+        self.child = Child(_WHO, partial(_serve, inputs, spool), ignored=(signal.SIGINT,), nice=NICE)
+        self.end = self.child.end
 
     def answer(self, question: Question, stopped: Callable[[], bool], tell: Callable[[float], None]) -> Reply:
         """Wait for the answer to a question; `tell` is called now and then with the part that is done.
 
         Raises KinspectError, and StoppedError if `stopped` returns true meanwhile.
         """
-        ours, theirs = Pipe()
-        with ours:
-            with theirs:
-                self._hand_over(theirs)
+        ours, theirs = socket.socketpair()
+        with closing(Channel(ours)) as channel:
             try:
-                _ask(ours, question)
+                with theirs:
+                    self.child.channel.pass_on(theirs)
+                # Of a process that ends before it has heard all, the reason is told.
+                with suppress(LostError):
+                    channel.send(ASK, *question)
                 while not stopped():
-                    if not ours.poll(LOOK_SECONDS):
+                    message = channel.receive(LOOK_SECONDS)
+                    if message is None:
                         continue
-                    told = orjson.loads(ours.recv_bytes())
-                    if isinstance(told, dict):
-                        raise KinspectError(spoken(error_from(told["error"])))
-                    if isinstance(told, list):
-                        return Reply(*told)
-                    tell(told)
-            except (EOFError, OSError):
-                raise KinspectError("the process that counts ended early") from None
+                    kind, *values = message
+                    if kind == REPLY:
+                        return Reply(*values)
+                    tell(*values)
+            except LostError:
+                raise KinspectError(self.child.why()) from None
+            except (OSError, ElsewhereError) as error:
+                raise KinspectError(spoken(error)) from None
         raise StoppedError
 
-    def _hand_over(self, connection: Connection) -> None:
-        try:
-            socket.send_fds(self._asks, [b"?"], [connection.fileno()])
-        except OSError:
-            raise KinspectError("the process that counts has ended") from None
 
-    def fileno(self) -> int:
-        """Descriptor of this process's end: the process that waits for questions ends when nobody holds it."""
-        return self._asks.fileno()
-
-    def end(self) -> None:
-        """Kill the process that waits for questions; may be called again."""
-        self.child.end()
-        self._asks.close()
-
-
-def _ask(connection: Connection, question: Question) -> None:
-    head = {**question._asdict(), "listed": None, "kept": question.kept is not None}
-    connection.send_bytes(orjson.dumps(head))
-    connection.send_bytes(question.listed)
-    if question.kept is not None:
-        send_batch(connection, question.kept)
-
-
-def _asked(connection: Connection) -> Question:
-    head: dict[str, Any] = orjson.loads(connection.recv_bytes())
-    listed = connection.recv_bytes()
-    kept = receive_batch(connection) if head["kept"] else None
-    assert not isinstance(kept, BaseException)
-    return Question(**{**head, "listed": listed, "kept": kept})
-
-
-def _serve(asked: socket.socket, inputs: Inputs, spool: Spool) -> None:
+def _serve(inputs: Inputs, spool: Spool, asks: Channel) -> None:
     """For each question start another process, until this one is ended."""
-    _close_others((asked.fileno(), spool.fileno()))
-    while connections := socket.recv_fds(asked, 1, 1)[1]:
-        (connection,) = connections
-        Child(partial(_work, connection, inputs, spool), foreign=(asked.fileno(),))
-        os.close(connection)
+    _close_others((asks.fileno(), spool.fileno()))
+    while True:
+        end = asks.passed_on()
+        child = Child(_WHO, partial(_work, inputs, spool, end))
+        with closing(Channel(end)) as channel:
+            _wait_for_end(channel, child.channel)
+            # It says no more than what went wrong.
+            try:
+                child.receive(0)
+            except Exception as error:
+                with suppress(LostError):
+                    channel.fail(error, _WHO)
+            child.end()
+
+
+def _wait_for_end(*channels: Channel) -> None:
+    """Wait until the other end of one of them is closed."""
+    poll = select.poll()
+    for channel in channels:
+        poll.register(channel, 0)
+    poll.poll()
 
 
 def _close_others(kept: Container[int]) -> None:
@@ -123,21 +105,16 @@ def _close_others(kept: Container[int]) -> None:
                 os.close(number)
 
 
-def _work(descriptor: int, inputs: Inputs, spool: Spool) -> None:
-    """Answer the question that comes over a connection."""
-    # The process that reads the captures has them too.
-    extensions.tell = extensions.kept.append
-    connection, told = Connection(descriptor), 0.0
+def _work(inputs: Inputs, spool: Spool, end: socket.socket, _: Channel) -> None:
+    """Answer the question that comes over a channel."""
+    channel, told = Channel(end), 0.0
 
     def tell(part: float) -> None:
         nonlocal told
         if time.monotonic() - told > TOLD_SECONDS:
             told = time.monotonic()
-            connection.send_bytes(orjson.dumps(part))
+            channel.send(PART, part)
 
-    telling(
-        lambda: connection.send_bytes(orjson.dumps([*count(inputs, spool, _asked(connection), tell)])),
-        lambda error: connection.send_bytes(orjson.dumps({"error": error})),
-        (BrokenPipeError, EOFError),
-        "the process that counts",
-    )
+    question = Question(*(channel.receive() or [])[1:])
+    kept = None if question.kept is None else RowBatch.told(question.kept)
+    channel.send(REPLY, *count(inputs, spool, question._replace(kept=kept), tell))

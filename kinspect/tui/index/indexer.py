@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 from kinspect import extensions
 from kinspect.analysis.expected import Expectation
@@ -123,6 +123,15 @@ class RowBatch(NamedTuple):
     summary: dict[str, Any] | None = None
     closed: Sequence[ClosedConnection] = ()
     asked: Sequence[tuple[str, str]] = ()
+
+    @classmethod
+    def told(cls, values: Sequence[Any]) -> Self:
+        """The batch whose values another process told: its tuples are lists there."""
+        batch = cls(*values)
+        return batch._replace(
+            names=[(topic_id, name, (*key,)) for topic_id, name, key in batch.names],
+            nodes=[(ip, port, node_id, (*key,)) for ip, port, node_id, key in batch.nodes],
+        )
 
     def ended(self, errors: Sequence[CaptureError], summary: dict[str, Any]) -> RowBatch:
         """The same batch marked as the last one."""

@@ -14,6 +14,7 @@ from textual.screen import Screen
 from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
+from kinspect.background import spoken
 from kinspect.errors import KinspectError
 from kinspect.kafka.view.view import View
 from kinspect.output import Style
@@ -474,7 +475,7 @@ class Main(Screen[None]):
         worker, error = event.worker, event.worker.error
         if event.state is not WorkerState.ERROR or error is None or worker.exit_on_error:
             return
-        told = f"internal error: {error!r}"
+        told = spoken(error)
         if worker.group == READING:
             self.details.show(None, told)
         elif worker.group == COUNTING:
