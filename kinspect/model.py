@@ -292,3 +292,11 @@ def added(total: dict[Any, Any], part: dict[Any, Any]) -> dict[Any, Any]:
         else:
             found[key] = found.get(key, 0) + value
     return found
+
+
+def drop_oldest(kept: dict[Any, Any], most: int) -> bool:
+    """Delete the first of more than `most` entries; true if there were so many."""
+    if len(kept) <= most:
+        return False
+    del kept[next(iter(kept))]
+    return True

@@ -7,6 +7,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from kinspect.analysis.answer import ResultContext, Row, Topic, topics_of
+from kinspect.analysis.client import client_key
 from kinspect.errors import KinspectError
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import iso_time
@@ -82,9 +83,7 @@ def partition_of(name: str, nameless: Container[str]) -> Partition:
 
 BY = {
     "api": RowKey(("api",), lambda exchange: [exchange.api]),
-    "client": RowKey(
-        ("client_id", "client_ip"), lambda exchange: [(exchange.client_id, exchange.connection.client_ip)]
-    ),
+    "client": RowKey(("client_id", "client_ip"), lambda exchange: [client_key(exchange)]),
     "principal": RowKey(("principal",), lambda exchange: [exchange.principal]),
     "transactional_id": RowKey(
         ("transactional_id",), lambda exchange: exchange.summary.transactional_ids or [None]

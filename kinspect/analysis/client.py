@@ -11,6 +11,7 @@ from kinspect.analysis.record import GREATEST, LEAST, Record, later
 from kinspect.filters.filterdefinitions import CLIENTS, END, cutting_more
 from kinspect.kafka.connection.roles import ADMIN, stronger
 from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.model import drop_oldest
 
 CONNECTIONS_KEPT = 100_000
 """Largest number of open connections, each counted once for each client on it."""
@@ -132,8 +133,7 @@ class Connections(Generic[C]):
         """Note that a connection ended, with a `fact` of its line; return the clients on it."""
         clients = self._close(connection_id)
         self._ended[connection_id] = clients, fact
-        if len(self._ended) > ENDED_KEPT:
-            del self._ended[next(iter(self._ended))]
+        drop_oldest(self._ended, ENDED_KEPT)
         return [client for key in clients if (client := self._clients.of(*key)) is not None]
 
     def fact(self, connection_id: str) -> bool:

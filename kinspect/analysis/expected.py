@@ -13,7 +13,7 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.wire.message import WireMessage
 from kinspect.kafka.wire.pair import UNANSWERED
 from kinspect.kafka.wire.wait import LONG_POLL
-from kinspect.model import NS_PER_MS, NS_PER_SECOND
+from kinspect.model import NS_PER_MS, NS_PER_SECOND, drop_oldest
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import (
     ALTER_PARTITION,
@@ -231,8 +231,7 @@ class Expectation:
 
     def _keep(self, connection: str, fetched: bool | None) -> None:
         self._fetched[connection] = fetched
-        if len(self._fetched) > CONNECTIONS_KEPT:
-            del self._fetched[next(iter(self._fetched))]
+        if drop_oldest(self._fetched, CONNECTIONS_KEPT):
             self._others = None
 
 

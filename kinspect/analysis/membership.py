@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from kinspect.analysis.record import LEAST, Record
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.wire.lineorder import LineKey
+from kinspect.model import drop_oldest
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import (
     JOIN_GROUP,
@@ -64,8 +65,7 @@ class MembershipRequests:
         if connection in connections:
             return None
         connections[connection] = None
-        if len(connections) > CONNECTIONS_LOOKED_AT:
-            del connections[next(iter(connections))]
+        drop_oldest(connections, CONNECTIONS_LOOKED_AT)
         asked = request.decode(_FIELDS).body or {}
         group, epoch = asked.get("group_id"), asked.get("member_epoch") or 0
         joins = epoch <= 0 if key in BY_EPOCH else key == JOIN_GROUP

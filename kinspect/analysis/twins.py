@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 
 from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.model import drop_oldest
 
 CONNECTIONS_KEPT = 4096
 """Connections that may have a twin; the one that was not heard of for longest is forgotten first."""
@@ -36,8 +37,7 @@ class Twins:
         connection = ends.client_port, ends.broker_port, *numbers
         places = self._recent.pop(connection, None) or {}
         self._recent[connection] = places
-        if len(self._recent) > CONNECTIONS_KEPT:
-            del self._recent[next(iter(self._recent))]
+        drop_oldest(self._recent, CONNECTIONS_KEPT)
         sides = exchange.request, exchange.response
         sizes = [None if side is None else side.size for side in sides]
         key = hash((exchange.api_key, exchange.correlation_id, *sizes))
@@ -46,8 +46,7 @@ class Twins:
         if noted is None:
             noted = deque(maxlen=RECENT)
         places[own] = noted
-        if len(places) > PLACES_KEPT:
-            del places[next(iter(places))]
+        drop_oldest(places, PLACES_KEPT)
         times = noted.count(key)
         noted.append(key)
         return len(places) > 1 and any(

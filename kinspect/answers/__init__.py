@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
-from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
 from kinspect.errors import KinspectError
@@ -20,6 +19,8 @@ _ENDING = "answer"
 @cache
 def answer_modules() -> dict[str, str]:
     """The modules of the answers by their names, in no order that matters. None of them is loaded."""
+    from pkgutil import iter_modules
+
     found = (each.name for each in iter_modules(__path__) if each.name.endswith(_ENDING))
     return {name.removesuffix(_ENDING): f"{__name__}.{name}" for name in found}
 

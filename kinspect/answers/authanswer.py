@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kinspect.analysis.answer import Answer, ResultContext, Row
+from kinspect.analysis.client import client_key
 from kinspect.analysis.record import GREATEST, LEAST, Record, later
 from kinspect.answers.celltexts import ERROR, NOTE, counted, plain
 from kinspect.answers.definition import Clock, Definition, Key
@@ -14,6 +15,7 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import iso_time
 from kinspect.kafka.wire.message import WireMessage
 from kinspect.kafka.wire.pair import ANSWERED, SASL_TOKEN, UNANSWERED
+from kinspect.model import drop_oldest
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE
 
@@ -116,10 +118,8 @@ class Auth(Answer):
     def _begin(self, exchange: Exchange, client: Client) -> _Login:
         connection = exchange.connection.connection_id
         self._logins.pop(connection, None)
-        if len(self._logins) >= LOGINS_KEPT:
-            del self._logins[next(iter(self._logins))]
-            self.left_out += 1
         login = self._logins[connection] = _Login(client)
+        self.left_out += drop_oldest(self._logins, LOGINS_KEPT)
         return login
 
     def _fail(self, login: _Login, reason: str | None) -> None:
@@ -150,7 +150,7 @@ class Auth(Answer):
 
 
 def _client(exchange: Exchange) -> Client:
-    return exchange.client_id, exchange.connection.client_ip, exchange.mechanism, exchange.principal
+    return *client_key(exchange), exchange.mechanism, exchange.principal
 
 
 def _answer(exchange: Exchange) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from kinspect.analysis.by import (
     partition_of,
     topic_of,
 )
+from kinspect.analysis.client import client_key
 from kinspect.analysis.expected import (
     EARLIER,
     EXPECTED,
@@ -143,8 +144,7 @@ class Errors(Answer):
             for code, times in codes.items():
                 self._add_code(exchange, code, times)
         elif succeeded(exchange):
-            client = exchange.client_id, exchange.connection.client_ip
-            self._note(self._flows.of(exchange.api_key, client), exchange.timestamp)
+            self._note(self._flows.of(exchange.api_key, client_key(exchange)), exchange.timestamp)
         if exchange.api_key == METADATA:
             self._note_topics(exchange)
 

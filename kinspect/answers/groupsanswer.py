@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from kinspect.analysis import groupevents as events
 from kinspect.analysis.answer import Answer, ResultContext, Row
+from kinspect.analysis.client import client_key
 from kinspect.analysis.groupevents import (
     BEAT_FIELDS,
     HEARTBEAT_FIELDS,
@@ -292,7 +293,7 @@ class Groups(Answer):
             offset = part.get("committed_offset", -1)
             if offset < 0 or errors.get(place) != NONE:
                 continue
-            by = exchange.client_id, exchange.connection.client_ip
+            by = client_key(exchange)
             if transaction is None:
                 self.keep_last(group.committed, place, key, (offset, end, *by))
                 self.keep_first(group.begun, place, key, offset)
@@ -347,7 +348,7 @@ class Groups(Answer):
             return
         read = None
         if (asked.get("replica_state") or asked).get("replica_id", -1) < 0:
-            read = self._reads.of(exchange.client_id, exchange.connection.client_ip)
+            read = self._reads.of(*client_key(exchange))
         positions = {
             place: part.get("fetch_offset", -1) for place, part in _places(asked, "topics", "partition")
         }
@@ -505,7 +506,7 @@ class Groups(Answer):
         member.instance = later(member.instance, exchange.key, instance)
         # Offsets may be committed by a producer, in its own name.
         if exchange.api_key != TXN_OFFSET_COMMIT:
-            client = 0, exchange.key, exchange.client_id, exchange.connection.client_ip
+            client = 0, exchange.key, *client_key(exchange)
             member.client = client if member.client is None else min(member.client, client)
         return member
 

@@ -9,6 +9,7 @@ from shlex import quote
 from typing import Any, ClassVar
 
 from kinspect.analysis.answer import ROWS_KEPT, Answer, ResultContext, Row
+from kinspect.analysis.client import client_key
 from kinspect.analysis.delivered import delivered
 from kinspect.analysis.grouptopics import TYING, GroupTopics, ties
 from kinspect.analysis.record import GREATEST, LEAST, Record, later
@@ -165,7 +166,7 @@ class Topics(Answer):
             self._add_groups(exchange, [asked["group_id"]])
         direction = CONSUMED if exchange.api_key == SHARE_FETCH else _direction(asked, whole)
         named, fetched = _asked_for(exchange, asked, whole), topics_in(answer, "responses", "partitions")
-        if not whole and (use := self._uses.of(NO_TOPIC, direction, *self._client_of(exchange))) is not None:
+        if not whole and (use := self._uses.of(NO_TOPIC, direction, *client_key(exchange))) is not None:
             use.incomplete += 1
         for topic in self._counted(named, fetched):
             use = self._use(exchange, topic, direction)
@@ -211,16 +212,13 @@ class Topics(Answer):
             use.delivered += delivered(found, partition) or 0
 
     def _add_groups(self, exchange: Exchange, groups: list[str]) -> None:
-        client = self._clients.of(*self._client_of(exchange))
+        client = self._clients.of(*client_key(exchange))
         if client is not None:
             for group in groups:
                 self.keep(client.groups, group)
 
-    def _client_of(self, exchange: Exchange) -> tuple[str | None, str]:
-        return exchange.client_id, exchange.connection.client_ip
-
     def _use(self, exchange: Exchange, topic: TopicRef, direction: str | None) -> TopicUse | None:
-        use = self._uses.of(topic, direction, *self._client_of(exchange))
+        use = self._uses.of(topic, direction, *client_key(exchange))
         if use is None:
             return None
         time = exchange.timestamp

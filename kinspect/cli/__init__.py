@@ -63,8 +63,13 @@ def commands() -> dict[str, str]:
     return {name: line for section in sections().values() for name, line in section.items()}
 
 
+def _has_a_module(name: str) -> bool:
+    """True for a command that is no answer."""
+    return any(name in section for section in SECTIONS.values())
+
+
 def _is_command(name: str) -> bool:
-    return name in answer_modules() or any(name in section for section in SECTIONS.values())
+    return _has_a_module(name) or name in answer_modules()
 
 
 CAPTURE_NAME = re.compile(r".+\.(?:pcap|pcapng|cap|snoop|erf)(?:\.?\d+)?(?:\.(?:gz|zst|lz4))?", re.IGNORECASE)
@@ -111,13 +116,13 @@ class LazyGroup(click.Group):
         return [*commands()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if not _is_command(cmd_name):
-            return None
+        if _has_a_module(cmd_name):
+            command: click.Command = getattr(_loaded(cmd_name), cmd_name)
+            return command
         if cmd_name in answer_modules():
             made: click.Command = _loaded("answers").answer_command(cmd_name)
             return made
-        command: click.Command = getattr(_loaded(cmd_name), cmd_name)
-        return command
+        return None
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         flags = {name for option in self.params for name in option.opts}

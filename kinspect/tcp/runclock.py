@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kinspect.model import NS_PER_MS, Segment
+from kinspect.model import NS_PER_MS, Segment, drop_oldest
 from kinspect.tcp.flowkeys import pair
 from kinspect.tcp.sequence import MASK
 from kinspect.tcp.timestamps import ABSENT, timestamp
@@ -88,8 +88,7 @@ class RunClock:
         before = stamps.get(key)
         stamps[key] = time, stamp
         if before is None:
-            if len(stamps) > SENDERS:
-                del stamps[next(iter(stamps))]
+            drop_oldest(stamps, SENDERS)
             return
         passed = time - before[0]
         if passed >= self._idle_timeout and 2 * NS_PER_MS * ((stamp - before[1]) & MASK) < passed:

@@ -56,6 +56,15 @@ def test_every_key_and_every_word_is_explained(line_type: str) -> None:
         assert word in CODE, word
 
 
+@pytest.mark.parametrize("name", answers())
+def test_every_key_of_an_answer_is_explained_in_its_section(name: str) -> None:
+    page = re.sub(r"^```.*?^```", "", (ROOT / "docs" / "answers.md").read_text("utf-8"), flags=re.S | re.M)
+    found = answers()[name]
+    below = [column.split()[0] for text in found.structs.values() for column in text.split(",")]
+    section = page.split(f"\n## {name}\n")[1].split("\n## ")[0]
+    assert {*(key.name for key in found.keys), *below} <= set(re.findall(r"`([^`]+)`", section))
+
+
 @pytest.mark.parametrize("key", ["kind", "tls_status", "end_reason"])
 def test_every_state_of_a_connection_is_told(key: str) -> None:
     page = (ROOT / "docs" / "how-it-works.md").read_text("utf-8").split("## The life of a connection")[1]

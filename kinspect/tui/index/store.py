@@ -14,7 +14,7 @@ from kinspect.kafka.wire.learnednames import LearnedNames
 from kinspect.kafka.wire.lineorder import BEHIND
 from kinspect.kafka.wire.message import WireMessage
 from kinspect.kafka.wire.pair import SASL_TOKEN, TOKEN_NAME
-from kinspect.model import REQUEST, RESPONSE, Counts, Problem
+from kinspect.model import REQUEST, RESPONSE, Counts, Problem, drop_oldest
 from kinspect.output.actions import NO_ACTION, Action
 from kinspect.protocol import schema
 from kinspect.tui.index import reread, row
@@ -169,9 +169,8 @@ class Store:
                 return self._made(index, found, messages)
         if index not in self._read_again:
             exchange = self._again(index, found, stopped)
-            while len(self._read_again) >= _READ_KEPT:
-                del self._read_again[next(iter(self._read_again))]
             self._read_again[index] = exchange
+            drop_oldest(self._read_again, _READ_KEPT)
         return self._read_again[index]
 
     def _messages(self, found: ExchangeRow, stopped: Callable[[], bool]) -> Messages | None:
