@@ -15,7 +15,7 @@ from kinspect.filters.filterdefinitions import Filters
 from kinspect.filters.values import PORTS
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.forms import BODY_FORMS, JSON
-from kinspect.kafka.view.recordview import PAYLOADS
+from kinspect.kafka.view.redact import PAYLOADS
 from kinspect.kafka.view.view import INT64_FORMS, View
 from kinspect.model import Caps
 from kinspect.output.escape import printable

@@ -27,6 +27,7 @@ from kinspect.filters.values import unknown_api
 from kinspect.jsontext import escape_json
 from kinspect.kafka.connection.tokens import may_be_token, may_hold_token
 from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.view.redact import HIDDEN, STRUCTURE, shown_value
 from kinspect.kafka.view.view import View
 from kinspect.kafka.wire.ends import Ends
 from kinspect.kafka.wire.learnednames import LearnedNames
@@ -35,7 +36,6 @@ from kinspect.kafka.wire.pair import KAFKA, TOKEN_NAME
 from kinspect.model import REQUEST, RESPONSE, Caps, Counts, Problem
 from kinspect.output.escape import escape
 from kinspect.output.named import number_name
-from kinspect.output.redacted import HIDDEN, STRUCTURE, shown_value
 from kinspect.protocol import interpreter, request_header, schema
 from kinspect.protocol.apikeys import SASL_AUTHENTICATE
 from kinspect.protocol.interpreter import ReadResult, Span

@@ -17,7 +17,7 @@ from kinspect.filters.filter import Filter
 from kinspect.filters.filterdefinitions import FILTERS, FilterDefinition, option_of
 from kinspect.formats import FORMATS, TEXTS, those_with
 from kinspect.kafka.view.forms import BODY_FORMS, JSON, TEXT
-from kinspect.kafka.view.recordview import PAYLOADS
+from kinspect.kafka.view.redact import PAYLOADS
 from kinspect.kafka.view.view import INT64_FORMS, View
 from kinspect.model import Caps
 from kinspect.output import JSONL, NONE, SEMCONV, TABLE, Style

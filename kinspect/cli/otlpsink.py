@@ -49,8 +49,8 @@ class OtlpSink(Sink):
     ) -> None:
         self._asked = asked
         self._silent = silent
-        self._view = View(fields=FIELDS)
-        self._telemetry = Telemetry(AttributeNames(asked.semconv, asked.users), __version__)
+        self._view = View(fields=FIELDS, users=asked.users)
+        self._telemetry = Telemetry(AttributeNames(asked.semconv), __version__)
         self._why: str | None = None
         self._told = False
         self._ending = threading.Event()
@@ -83,7 +83,7 @@ class OtlpSink(Sink):
         is_connection = isinstance(line, ConnectionLine)
         if self._logs is not None and (CONNECTION if is_connection else GAP) in self._asked.lines:
             begun = line.start_time if isinstance(line, ConnectionLine) else line.time
-            shown = line.to_dict()
+            shown = self._view.other(line.to_dict())
             attributes = self._telemetry.attributes(shown)
             self._logs.put(self._telemetry.log(shown, attributes, begun), characters(attributes))
 

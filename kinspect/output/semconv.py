@@ -139,7 +139,6 @@ class Attribute(NamedTuple):
     value: Callable[[Line], Value]
 
 
-PRINCIPAL = "enduser.id"
 ATTRIBUTES = (
     Attribute(SYSTEM, TEXT, lambda line: KAFKA),
     Attribute("messaging.operation.name", TEXT, _operation("name")),
@@ -162,7 +161,7 @@ ATTRIBUTES = (
     Attribute("network.protocol.name", TEXT, lambda line: KAFKA),
     Attribute("network.protocol.version", TEXT, _version),
     Attribute("user_agent.original", TEXT, software),
-    Attribute(PRINCIPAL, TEXT, _key("client.principal")),
+    Attribute("enduser.id", TEXT, _key("client.principal")),
     Attribute("kinspect.event_id", TEXT, _key("event_id")),
     Attribute("kinspect.interface", TEXT, _key("interface")),
     Attribute("kinspect.connection_id", TEXT, _key("connection_id")),
@@ -202,16 +201,11 @@ ATTRIBUTES = (
 
 
 class AttributeNames:
-    """The table by a version of the conventions; `principal`: it has the users' names."""
+    """The table by a version of the conventions."""
 
-    def __init__(self, version: str, principal: bool = True) -> None:
+    def __init__(self, version: str) -> None:
         self.schema_url, renamed = CONVENTIONS[version]
-        self._table = [
-            (renamed.get(name, name), value)
-            for name, _, value in ATTRIBUTES
-            if principal or name != PRINCIPAL
-        ]
-        self._principal = principal
+        self._table = [(renamed.get(name, name), value) for name, _, value in ATTRIBUTES]
 
     def exchange(self, line: Line) -> dict[str, Value]:
         """Attributes of an exchange, a line with `FIELDS`."""
@@ -227,7 +221,7 @@ class AttributeNames:
         for key, value in line.items():
             if isinstance(value, dict):
                 found += self._below(value, f"{path}.{key}")
-            elif value not in (None, []) and key not in LEFT_OUT and (self._principal or key != "principal"):
+            elif value not in (None, []) and key not in LEFT_OUT:
                 objects = isinstance(value, list) and isinstance(value[0], dict)
                 found.append((f"{path}.{key}", json_text(value) if objects else value))
         return found

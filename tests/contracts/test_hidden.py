@@ -146,7 +146,8 @@ class Planter:
             layout = schema.record_layouts(kind.values[0], 0)[0]
             if body := self.struct(layout.fields, RECORD_SECRETS):
                 values.append((SECRET, bytes((1, kind.number, 0)) + encode_body(layout, body)))
-        self.topic, self.records = METADATA, batch(*values)
+        # One that cannot be read may be a secret, too.
+        self.topic, self.records = METADATA, batch(*values, (SECRET, b"\1\x7f\0" + SECRET))
         return [*self.messages(FETCH, FETCH_SNAPSHOT)]
 
 

@@ -7,7 +7,7 @@ import contextlib
 import pytest
 from support.tui import CAPTURES, ERRORS, NANO, indexed, keylog
 
-from kinspect.kafka.view.recordview import SECRET_TOPICS
+from kinspect.kafka.fields.secrets import TOPICS as SECRET_TOPICS
 from kinspect.kafka.view.view import View
 from kinspect.tui.index.batches import parts
 from kinspect.tui.index.fields import ExchangeFields, TreeNode

@@ -24,9 +24,9 @@ from kinspect.kafka.bodysummary import (
 from kinspect.kafka.fields import entities, envelope, sasl, secrets
 from kinspect.kafka.fields.groupbytes import GROUP_BYTES, GroupReader, read_group_bytes
 from kinspect.kafka.fields.resources import BROKER_LOGGER, TYPE_FIELD
-from kinspect.kafka.fields.scalars import base64_text, float_value, redact
 from kinspect.kafka.view.reading import ReadingView
 from kinspect.kafka.view.recordview import RecordView
+from kinspect.kafka.view.redact import base64_text, float_value, hide, tags
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import JOIN_GROUP
 from kinspect.protocol.fieldpaths import each_field
@@ -202,9 +202,6 @@ def _protocol_type(message: WireMessage, exchange: Pair) -> str | None:
     return None if body is None else body.get(PROTOCOL_TYPE)
 
 
-SECRET_MARKERS: Final = ("is_sensitive", "config_type")
-
-
 class _BodyWriter:
     """Compiles one layout's structs. `tags`: unknown tagged fields are looked for in each."""
 
@@ -248,21 +245,21 @@ class _BodyWriter:
             rewrite = self.struct(field.fields)
             return (None if rewrite is None else _formed(name, field.array, rewrite)), False
         if (self._layout.name, name) == _ANSWERED_TOKEN:
-            return _answered_token(name, self._view.show_secrets), True
+            return self._read_bytes(name, lambda value, _: sasl.refusal(value), True), True
         if not self._view.show_secrets:
             if name in secrets.SECRET_FIELDS:
                 return _secret(name), True
             if name == secrets.CONFIG_VALUE_FIELD and _is_config_entry(siblings):
-                return _config_value(tuple(f.name for f in siblings if f.name in SECRET_MARKERS)), True
+                return _config_value(tuple(f.name for f in siblings if f.name in secrets.CONFIG_MARKS)), True
         if entities.is_topic_id(field):
             return _topic_id(tuple(f.name for f in siblings if entities.is_topic_name(f))), True
         if entities.is_records(field):
             return self._records(name), False
         place = (self._layout.name, name)
         if place in GROUP_BYTES:
-            return self._group_bytes(name, GROUP_BYTES[place]), True
+            return self._read_bytes(name, self._group_bytes(GROUP_BYTES[place]), False), True
         if self._layout.name in _ENVELOPES and field.type == "bytes":
-            return self._envelope(name), True
+            return self._read_bytes(name, self._envelope(name), None), True
         form = self._view.forms.get(field.type)
         return (None if form is None else _formed(name, field.array, form)), False
 
@@ -276,39 +273,42 @@ class _BodyWriter:
 
         return edit
 
-    def _group_bytes(self, name: str, reader: GroupReader) -> Edit:
-        readings = self._view.readings
+    def _read_bytes(self, name: str, read: Form, secret: bool | None) -> Edit:
+        """Bytes with their reading beside them: not shown where that hides something. `secret`: whether they are one;
+        None: if they cannot be read."""
+        show_secrets = self._view.show_secrets
 
         def edit(shown: Struct, struct: Struct, value: Any, scope: Scope) -> None:
-            shown[name] = base64_text(value)
-            found = read_group_bytes(reader, value, scope.protocol_type)
+            before = scope.redactions
+            found = None if value is None else read(value, scope)
+            is_secret = found is None if secret is None else secret
+            if scope.redactions != before or (is_secret and not show_secrets):
+                hide(shown, name, value, scope)
+            else:
+                shown[name] = base64_text(value)
             if found is not None:
-                shown[name + "_decoded"] = readings.struct(found, scope, reader[0], found["version"])
+                shown[name + "_decoded"] = found
 
         return edit
 
-    def _envelope(self, name: str) -> Edit:
-        """Bytes of an Envelope: shown raw only if they could be read and hold nothing that is hidden."""
+    def _group_bytes(self, reader: GroupReader) -> Form:
+        readings = self._view.readings
+
+        def read(value: Any, scope: Scope) -> Struct | None:
+            found = read_group_bytes(reader, value, scope.protocol_type)
+            return None if found is None else readings.struct(found, scope, reader[0], found["version"])
+
+        return read
+
+    def _envelope(self, name: str) -> Form:
+        """Reader of the bytes of an Envelope."""
         readers: dict[str, Form] = {
             REQUEST_DATA: lambda value, scope: self._inner(scope.inner_message(REQUEST_DATA, value), scope),
             RESPONSE_DATA: lambda value, scope: self._inner(scope.inner_message(RESPONSE_DATA, value), scope),
             "request_principal": lambda value, _: envelope.principal(value),
             "client_host_address": lambda value, _: envelope.address(value),
         }
-        read = readers[name]
-        show_secrets = self._view.show_secrets
-
-        def edit(shown: Struct, struct: Struct, value: Any, scope: Scope) -> None:
-            before = scope.redactions
-            found = None if value is None else read(value, scope)
-            if scope.redactions == before and (show_secrets or found is not None):
-                shown[name] = base64_text(value)
-            else:
-                scope.redactions += redact(shown, name, value)
-            if found is not None:
-                shown[name + "_decoded"] = found
-
-        return edit
+        return readers[name]
 
     def _inner(self, inner: envelope.Inner | None, scope: Scope) -> Struct | None:
         if inner is None:
@@ -327,17 +327,9 @@ class _BodyWriter:
         }
 
     def _unknown_tags(self, shown: Struct, struct: Struct, value: Any, scope: Scope) -> None:
-        if self._view.show_secrets or (not self._hides and scope.is_sure()):
-            shown[UNKNOWN_TAGS] = [
-                {"tag": entry["tag"], "bytes": base64_text(entry["bytes"])} for entry in value
-            ]
-            return
         # In a message that carries secrets, bytes without a name could be one, and in one that may be another.
-        shown[UNKNOWN_TAGS] = entries = []
-        for entry in value:
-            hidden: Struct = {"tag": entry["tag"]}
-            scope.redactions += redact(hidden, "bytes", entry["bytes"])
-            entries.append(hidden)
+        hidden = not self._view.show_secrets and (self._hides or not scope.is_sure())
+        shown[UNKNOWN_TAGS] = tags(value, hidden, scope)
 
 
 # ---------------------------------------------------------------------- structs
@@ -393,22 +385,7 @@ def _formed(name: str, array: bool, form: Form) -> Edit:
 
 def _secret(name: str) -> Edit:
     def edit(shown: Struct, struct: Struct, value: Any, scope: Scope) -> None:
-        scope.redactions += redact(shown, name, value)
-
-    return edit
-
-
-def _answered_token(name: str, show_secrets: bool) -> Edit:
-    """Edit of the broker's token; if it refuses the login, the reason is added beside it."""
-
-    def edit(shown: Struct, struct: Struct, value: Any, scope: Scope) -> None:
-        if show_secrets:
-            shown[name] = base64_text(value)
-        else:
-            scope.redactions += redact(shown, name, value)
-        refusal = sasl.refusal(value) if value else None
-        if refusal is not None:
-            shown[name + "_decoded"] = refusal
+        hide(shown, name, value, scope)
 
     return edit
 
@@ -419,7 +396,7 @@ def _config_value(telling: tuple[str, ...]) -> Edit:
     def edit(shown: Struct, struct: Struct, value: Any, scope: Scope) -> None:
         untold = any(name not in struct for name in telling)
         if untold or scope.sensitive or secrets.is_secret_entry(struct, scope.logger):
-            scope.redactions += redact(shown, secrets.CONFIG_VALUE_FIELD, value)
+            hide(shown, secrets.CONFIG_VALUE_FIELD, value, scope)
         else:
             shown[secrets.CONFIG_VALUE_FIELD] = value
 

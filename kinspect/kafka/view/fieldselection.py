@@ -27,8 +27,7 @@ _CONTEXT: Final = frozenset(
         TOPIC_ID,
         # the name, marks and resource of a config, which may be a secret
         *secrets.CONFIG_NAME_FIELDS,
-        "config_type",
-        "is_sensitive",
+        *secrets.CONFIG_MARKS,
         TYPE_FIELD,
         # the protocol of the group members' bytes
         "protocol_type",

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 
 from kinspect.kafka.fields import secrets
 from kinspect.kafka.fields.entities import TOPIC_ID
-from kinspect.kafka.fields.scalars import base64_text, float_value, redact
+from kinspect.kafka.view.redact import Redactions, base64_text, float_value, hide, tags
 from kinspect.protocol import schema
 from kinspect.protocol.fieldpaths import each_field
 from kinspect.protocol.wire import UNKNOWN_TAGS, ZERO_UUID
@@ -19,10 +19,8 @@ from kinspect.protocol.wire import UNKNOWN_TAGS, ZERO_UUID
 NAME_FIELDS: Final = ("topic_name", "name", "topic")
 
 
-class Surroundings(Protocol):
+class Surroundings(Redactions, Protocol):
     """Context that a reading needs from the body it stands in."""
-
-    redactions: int
 
     def topic_name(self, topic_id: str) -> str | None: ...
 
@@ -49,15 +47,12 @@ class ReadingView:
         shown: dict[str, Any] = {}
         hides = not self._show_secrets and any(_is_secret(data, name) for name in data)
         for name, value in data.items():
-            if hides and name == UNKNOWN_TAGS:
+            if name == UNKNOWN_TAGS:
                 # An unknown field beside a secret may be one too.
-                shown[name] = entries = []
-                for entry in value:
-                    entries.append({"tag": entry["tag"]})
-                    around.redactions += redact(entries[-1], "bytes", entry["bytes"])
+                shown[name] = tags(value, hides, around)
                 continue
             if hides and _is_secret(data, name):
-                around.redactions += redact(shown, name, value)
+                hide(shown, name, value, around)
                 continue
             shown[name] = self._value(value, around, int64s, name in int64s)
             if name == TOPIC_ID and value != ZERO_UUID and not any(data.get(f) for f in NAME_FIELDS):

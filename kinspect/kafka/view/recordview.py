@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from kinspect.kafka.fields.scalars import base64_text, integer_text
+from kinspect.kafka.fields import secrets
 from kinspect.kafka.view.reading import ReadingView, Surroundings
+from kinspect.kafka.view.redact import (
+    BASE64,
+    PAYLOADS,
+    UTF_8,
+    base64_text,
+    integer_text,
+    no_payload,
+    payload_text,
+)
 from kinspect.records import control, internal
 
 if TYPE_CHECKING:
@@ -20,47 +28,6 @@ BATCH_INT64S: Final = (
     "delete_horizon_ms",
     "producer_id",
 )
-SECRET_TOPICS: Final = frozenset({"__cluster_metadata", "@metadata"})
-"""Topics whose records may hold secrets."""
-
-UTF_8: Final = "utf-8"
-BASE64: Final = "base64"
-HEX: Final = "hex"
-
-ShownBytes = tuple[str | None, str | None]
-"""A key or value and its encoding; null and null for a value that is absent or not shown."""
-
-NOT_SHOWN: Final[ShownBytes] = (None, None)
-
-
-def _none(value: bytes | None) -> ShownBytes:
-    return NOT_SHOWN
-
-
-def _text(value: bytes | None) -> ShownBytes:
-    if value is None:
-        return NOT_SHOWN
-    try:
-        return value.decode(), UTF_8
-    except UnicodeDecodeError:
-        return base64_text(value), BASE64
-
-
-def _base64(value: bytes | None) -> ShownBytes:
-    return NOT_SHOWN if value is None else (base64_text(value), BASE64)
-
-
-def _hex(value: bytes | None) -> ShownBytes:
-    return NOT_SHOWN if value is None else (value.hex(), HEX)
-
-
-PAYLOADS: Final[dict[str, Callable[[bytes | None], ShownBytes]]] = {
-    "none": _none,
-    "text": _text,
-    "base64": _base64,
-    "hex": _hex,
-}
-"""Forms of keys, values and header values (`--payload`)."""
 
 
 class RecordView:
@@ -83,11 +50,12 @@ class RecordView:
                 if is_control or topic in internal.TOPICS or self._int64_text:
                     for index, record in enumerate(records):
                         records[index] = self._record(record, is_control, topic, around)
-                elif self._payload is _text:
+                elif self._payload is payload_text:
                     self._plain_text(records)
                 else:
                     self._plain(records)
-        if self._payload is _none and (found or found.partial_bytes):
+        hides = self._payload is no_payload or (topic in secrets.TOPICS and not self._show_secrets)
+        if hides and (found or found.partial_bytes):
             # Nor are the bytes of a message around them to be shown.
             around.redactions += 1
         batches: list[dict[str, Any]] = found
@@ -155,7 +123,7 @@ class RecordView:
         shown["headers"] = [self._header(header) for header in record["headers"]]
         shown["key_encoding"], shown["value_encoding"] = key_encoding, value_encoding
         # A metadata record that cannot be read could hold a secret too.
-        unread = decoded_value is None and value is not None and not is_control and topic in SECRET_TOPICS
+        unread = decoded_value is None and value is not None and not is_control and topic in secrets.TOPICS
         if around.redactions != secrets_before or (unread and not self._show_secrets):
             shown.update(key=None, key_encoding=None, value=None, value_encoding=None)
         return shown

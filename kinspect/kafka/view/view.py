@@ -19,7 +19,8 @@ from kinspect.kafka.bodysummary import problems as all_problems
 from kinspect.kafka.view import fieldnames, fieldselection, forms
 from kinspect.kafka.view.body import BodyView
 from kinspect.kafka.view.forms import BODY, BODY_FORMS, Form, Line
-from kinspect.kafka.view.recordview import PAYLOADS, RecordView
+from kinspect.kafka.view.recordview import RecordView
+from kinspect.kafka.view.redact import PAYLOADS
 from kinspect.kafka.wire.eventid import exchange_id
 from kinspect.kafka.wire.message import NOTHING_DECODED, WireMessage
 from kinspect.kafka.wire.pair import Pair

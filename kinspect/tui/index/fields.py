@@ -169,13 +169,12 @@ class ExchangeFields:
         self.exchange = exchange
         self.line = view.exchange(exchange)
         self.messages: dict[str, ShownMessage] = {}
-        may = hidden.allowed(exchange, view.payload != "none", view.show_secrets)
         for message in (exchange.request, exchange.response):
             if message is not None:
                 self.messages[message.direction] = _read(exchange, message)
         for direction, read in self.messages.items():
             shown = self.line[direction]["body"]
-            read.hidden = hidden.ranges(len(read.raw), read.header, read.body, shown, may)
+            read.hidden = hidden.ranges(exchange, len(read.raw), read.header, read.body, shown, view)
         self._roots = [self._exchange_node(), *self._faults(), *map(self._message, self.messages)]
         self.lines: list[TreeNode] = [*self._roots]
         self._unfold_first()

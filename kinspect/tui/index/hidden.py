@@ -3,34 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from kinspect.kafka.exchange.exchange import Exchange
-from kinspect.kafka.view.recordview import SECRET_TOPICS
+from kinspect.kafka.fields import secrets
+from kinspect.kafka.view.redact import HIDDEN, shown_value
 from kinspect.kafka.view.view import View
 from kinspect.kafka.wire.pair import SASL_TOKEN
-from kinspect.output.redacted import HIDDEN, shown_value
 from kinspect.protocol.interpreter import Span
 from kinspect.tui.index import batches
 
 _TEXTS = frozenset({"string", "bytes"})
 RECORDS = "records"
-
-
-class DrawnParts(NamedTuple):
-    """Permission to draw more than the fields: records, secrets, and the `rest`, bytes that no field was read from."""
-
-    payload: bool
-    secrets: bool
-    rest: bool
-
-
-def allowed(exchange: Exchange, payload: bool, show_secrets: bool) -> DrawnParts:
-    """The permission for an exchange. `payload`: keys and values of records are shown."""
-    if not SECRET_TOPICS.isdisjoint(exchange.summary.topics):
-        payload = payload and show_secrets
-    # Bytes without a name could be a secret or a record.
-    return DrawnParts(payload, show_secrets, show_secrets and (payload or exchange.kind == SASL_TOKEN))
 
 
 def hint(view: View) -> str:
@@ -41,25 +25,30 @@ def hint(view: View) -> str:
 
 
 def ranges(
-    size: int, header: Iterable[Span], body: Iterable[Span], shown: dict[str, Any] | None, may: DrawnParts
+    exchange: Exchange,
+    size: int,
+    header: Iterable[Span],
+    body: Iterable[Span],
+    shown: dict[str, Any] | None,
+    view: View,
 ) -> list[tuple[int, int]]:
     """The bytes to hide of a message with `size` bytes: sorted ranges. `shown`: the view's body."""
-    if may.rest:
+    is_secret = not secrets.TOPICS.isdisjoint(exchange.summary.topics)
+    payload = view.payload != "none" and (view.show_secrets or not is_secret)
+    # Bytes that no field was read from could be a secret or a record.
+    if view.show_secrets and (payload or exchange.kind == SASL_TOKEN):
         return []
     visible = [(span.start, span.end) for span in header]
     for span in body:
-        if span.type == RECORDS and span.value is not None:
-            visible += _of_records(span, may)
+        if span.type == RECORDS and span.value is not None and not payload:
+            visible += _around_records(span)
         elif span.type not in _TEXTS or shown_value(span, shown) is not HIDDEN:
             visible.append((span.start, span.end))
     return list(_others(visible, size))
 
 
-def _of_records(span: Span, may: DrawnParts) -> Iterator[tuple[int, int]]:
-    """Visible ranges of a record set: its length and the headers of its batches, and the records if permitted."""
-    if may.payload:
-        yield span.start, span.end
-        return
+def _around_records(span: Span) -> Iterator[tuple[int, int]]:
+    """A record set's length and the headers of its batches."""
     first = span.end - len(span.value)
     yield span.start, first
     for batch in batches.batch_spans(span.value):
