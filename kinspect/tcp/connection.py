@@ -82,14 +82,15 @@ class HalfConnection:
     with the expected number can be handed on at once. `fin_guessed`: no FIN was seen, but one number more was
     acknowledged than there were bytes. `ack` is the highest acknowledgment it sent, `isn` the sequence number of its
     SYN, -1 for none. `far`, while the connection is opening: the end of what was seen of it, or if nothing was, the
-    first number that its peer acknowledged (-1: none). `scope` and `hops` (the time to live) are those of its first
+    first number that its peer acknowledged (-1: none). `before`: bytes before its first packet that its peer had not
+    acknowledged by then. `scope` and `hops` (the time to live) are those of its first
     packet; `scope` is None while there was none. `row` is the number of its last packet in `RecentPackets`, `thinned`
     the last one when these were thinned, and `linked` the number of packets since. `trace` tells of packets before
     those. `sender`: the sender's own clock, if its packets have timestamps.
     """
 
     STATE: ClassVar = """
-        ack bytes calm clock conflicts direction far fin_guessed finished frame gap_bytes hops isn next
+        ack before bytes calm clock conflicts direction far fin_guessed finished frame gap_bytes hops isn next
         packets scope seen time trace
     """.split()
     __slots__ = STATE + "connection handler held island linked peer row sender thinned".split()
@@ -107,6 +108,7 @@ class HalfConnection:
         self.finished = False
         self.fin_guessed = False
         self.ack = self.far = -1
+        self.before = 0
         self.isn = -1
         self.packets = 0
         self.bytes = 0

@@ -248,6 +248,7 @@ class Delivery:
                 self._reopen(half.connection)
         elif not syn and -FIRST_WINDOW < behind < FIRST_WINDOW:
             half.next = known
+            half.before = max(0, -behind)
 
     def _begin_earlier(self, half: HalfConnection, seq: int) -> None:
         """Move a stream's start back: its first packet came after a later one, and nothing was handed on."""
@@ -256,6 +257,16 @@ class Delivery:
         acknowledged = distance(half.peer.ack, seq)
         if half.peer.ack >= 0 and acknowledged > 0:
             self._acknowledged(half, acknowledged)
+
+    def _begin_later(self, half: HalfConnection, size: int) -> int:
+        """Move a stream's start by `size` bytes that did not come: they were sent before its first packet. Returns the
+        size."""
+        half.before = 0
+        half.next = (half.next + size) & MASK
+        held = half.hold()
+        held.shift(-size)
+        held.forget_acks(half.offset)
+        return size
 
     def _place(
         self, half: HalfConnection, at: int, data: bytes, missing: int, fin: bool, arrival: Arrival
@@ -416,6 +427,10 @@ class Delivery:
         size, held = end - half.offset, half.held
         if size <= 0 or held is None:
             return False
+        if half.before and not half.offset:
+            size -= self._begin_later(half, min(half.before, size))
+            if not size:
+                return True
         told_by = held.pieces[0].arrival if held.pieces else half.peer
         if size == 1 and not held.pieces and held.acked == end:
             # One number acknowledged and nothing behind it: that is how a lost FIN looks.

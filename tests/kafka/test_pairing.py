@@ -131,6 +131,20 @@ class TestLostRequests:
 
 
 class TestLostResponses:
+    def test_with_the_end_of_the_last_request(self) -> None:
+        """Its answer was lost too: nothing later overtakes it."""
+        wire = heartbeat(2)
+        talk = Conversation().client(heartbeat(1), wire[:-4]).lose(BROKER, 2 * ANSWER_SIZE)
+        talk.lose(CLIENT, 4).client(heartbeat(3)).broker(heartbeat_answer(3))
+        exchanges = talk.client(heartbeat(4)).broker(heartbeat_answer(4)).close()
+        assert [(e.correlation_id, e.outcome, e.outcome_reason) for e in exchanges] == [
+            (1, "unanswered", "gap"),
+            (2, "unanswered", "gap"),
+            (3, "answered", None),
+            (4, "answered", None),
+        ]
+        assert codes(exchanges) == [[], ["gap"], [], []]
+
     @pytest.mark.parametrize("lost", [1, 2])
     def test_with_one_id_for_all_pairing_is_uncertain(self, lost: int) -> None:
         conversation = Conversation().client(*[heartbeat(1)] * 4).broker(heartbeat_answer(1))

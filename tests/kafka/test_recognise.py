@@ -437,6 +437,29 @@ def test_a_connection_begun_within_a_large_request(size: int, in_flight: int, be
     )
 
 
+@pytest.mark.parametrize("step", [1448, 10_000])
+@pytest.mark.parametrize("size", [70_000, 300_000])
+@pytest.mark.parametrize("lost", [False, True])
+def test_answers_come_at_once_behind_small_requests(size: int, step: int, lost: bool) -> None:
+    """A large stream without a boundary is not searched at every packet, but before what may be an answer."""
+    stream = produce(1, size) + b"".join(produce(number, 100) for number in range(2, 6))
+    talk = Conversation() if lost else Conversation(Wire(syn=None, packets=(9, 9)))
+    at = 0
+    if lost:
+        talk.client(produce(0, 100)).broker(produced(0)).lose(CLIENT, 1448)
+        at = 1448
+    for start in range(at + 700, len(stream), step):
+        talk.client(stream[start : start + step])
+    talk.broker(b"".join(map(produced, range(1, 6))))
+    for number in (6, 7):
+        talk.client(produce(number, 100)).broker(produced(number))
+    found = talk.close()
+    assert {problem.code for one in found for problem in one.problems} == {"malformed_records"}
+    answered = [one.correlation_id for one in found if one.outcome == "answered"]
+    assert answered == [*([0] if lost else []), 2, 3, 4, 5, 6, 7]
+    assert [one.correlation_id for one in found if one.outcome != "answered"] == [1]
+
+
 @pytest.mark.parametrize("size", [70_000, 300_000, 1_000_000])
 @pytest.mark.parametrize("begun", [0.01, 0.5])
 def test_a_connection_begun_within_a_large_response(size: int, begun: float) -> None:

@@ -111,6 +111,16 @@ MANY = 20  # exchanges: more packets than a hole waits for
             id="no SYN, what the peer acknowledged says where the stream starts",
         ),
         pytest.param(
+            [b("A", 7, 1), a("A", 7, 7), *exchange(1), *exchange(2)],
+            [data(1, GET), data(0, ANSWER), data(1, GET), data(0, ANSWER), END],
+            id="no SYN, bytes on their way before the first packet are no hole",
+        ),
+        pytest.param(
+            [b("A", 7, 1), a("A", 7, 7), *exchange(2), *exchange(3)],
+            [gap(1, 6), gap(0, 6), data(1, GET), data(0, ANSWER), data(1, GET), data(0, ANSWER), END],
+            id="no SYN, those behind it are",
+        ),
+        pytest.param(
             [b("A", 7, 13, ANSWER), a("A", 13, 13), exchange(2)[0], a("A", 7, 7, GET), exchange(2)[1]],
             [data(1, GET), data(0, ANSWER), data(1, GET), data(0, ANSWER), END],
             id="no SYN, the first bytes late",

@@ -25,6 +25,8 @@ SEARCH_BYTES: Final = 1024 * 1024
 SEARCH_EACH_BYTES: Final = 64 * 1024
 # Number of times the boundary may be lost again in held data before the search waits for more of the stream.
 RESUMES: Final = 64
+# Number of searches for requests, of a stream whose boundary was lost once, because an answer without one came.
+LOOKS_FOR_ANSWERED: Final = 16
 # Bytes kept of an unfinished message when room is made: enough for its header, in most cases.
 HEAD_BYTES: Final = 256
 
@@ -48,8 +50,8 @@ class Framer:
 
     STATE: ClassVar = """
         longest message_bytes offset skipped_bytes unannounced unfinished_bytes _cause _counted _delivered
-        _first_frame _first_time _have _holes _keep _last_frame _last_time _packets _search_at _search_bytes
-        _searching _size _start
+        _first_frame _first_time _have _holes _keep _last_frame _last_time _looks _packets _search_at _search_bytes
+        _searched _searching _size _start
     """.split()
     __slots__ = STATE + "_desynchronised _holdings _kept _pieces deliver direction locate".split()
 
@@ -72,7 +74,8 @@ class Framer:
         self.unannounced = False
         self._holdings = holdings
         self._desynchronised: list[Received] | None = None
-        self._search_bytes = 0
+        self._search_bytes = self._searched = 0
+        self._looks = 0
         self._searching = False
         self._search_at = 0  # bytes that must be held before the next search
         self._delivered = 0  # captured bytes of the last incomplete message; 0 if it has no end
@@ -126,8 +129,9 @@ class Framer:
     def drift(self) -> None:
         """Forget the boundary: the stream begins, or goes on, at an unknown place."""
         self._desynchronised = []
-        self._search_bytes = 0
+        self._search_bytes = self._searched = 0
         self._search_at = 0
+        self._looks = 0
 
     def pass_over(self, size: int, missing: int) -> None:
         """Count bytes before the stream's first ones, which were not taken, and bytes that were missing."""
@@ -357,10 +361,17 @@ class Framer:
         if self._searching:
             return
         self._searching = True
+        self._searched = self._search_bytes
         for _ in range(RESUMES):
             if not self._desynchronised or not self._resume(self._desynchronised):
                 break
         self._searching = False
+
+    def search_answered(self) -> None:
+        """Search what came since the last search: the message that an answer is to may be there."""
+        if self._desynchronised and self._searched < self._search_bytes and self._looks < LOOKS_FOR_ANSWERED:
+            self._looks += 1
+            self.search()
 
     def _resume(self, chunks: list[Received]) -> bool:
         """Go on at the next message in the held data; return False if there is none."""

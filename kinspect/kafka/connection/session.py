@@ -33,7 +33,7 @@ from kinspect.state import fields, fill
 
 STATE: Final = """
     exchanges gaps gap_bytes holed client_id principal software _role _api_versions _client_text _response_end
-    _response_stop _throttled _conflicts _offset_before
+    _response_stop _response_hole _throttled _conflicts _offset_before
 """.split()
 """The plain fields of `Session`."""
 # APIs each of whose requests may show something about the client.
@@ -144,6 +144,7 @@ class Session:
         self._response_end: int | None = None
         self._response_stop = 0  # offset where the next response begins if none is missed
         self._offset_before = 0  # of the broker's stream, at the last request
+        self._response_hole = 0  # frame behind the last hole in the broker's stream
         self._looks_back = False  # an answer to a request is looked for in bytes from before it
         self._throttled = False  # the last response carried a throttle time
         self._conflicts: dict[str, int] = {}  # bytes by direction, not reported yet
@@ -194,6 +195,7 @@ class Session:
         framer = self.framer(side)
         if side == RESPONSE:
             self._pending.doubt()
+            self._response_hole = frame
         self._note_gap(side, time, frame, framer.offset, size, cause, int(not framer.desynchronised))
         framer.gap(size, cause)
         self._lose_messages(framer)
@@ -202,6 +204,7 @@ class Session:
         """Take a gap of about `size` bytes in a direction, None if unknown (lost TLS records)."""
         if side == RESPONSE:
             self._pending.doubt()
+            self._response_hole = frame
         framer = self.framer(side)
         self._note_gap(side, time, frame, framer.offset, size or 0, "capture_loss", 1)
         framer.offset += size or 0
@@ -291,6 +294,7 @@ class Session:
         At offset 0, where a packet began, the size and the correlation id of the oldest request are enough for a
         response that is not whole, and the size alone for a whole reply to a raw token.
         """
+        self._requests.search_answered()
         oldest = self._pending.oldest()
         if self._pending.holds(None) and len(data) == 4 + int.from_bytes(data[:4]):
             return 0
@@ -430,6 +434,9 @@ class Session:
             waiting = len(pending)
         exchange.in_flight = waiting
         pending.add(exchange)
+        if not message.complete and message.last_frame < self._response_hole:
+            # Its end was lost, and its answer may lie in the hole that came since.
+            pending.doubt()
         if gave_up:
             pending.mix()
         self._holdings.hold(exchange, self, EXCHANGE_BYTES + len(message.raw or b""))
@@ -469,6 +476,8 @@ class Session:
                 return
         self._announce(message)
         told = _int32_at(raw, 0)[0] if len(raw) >= 4 else None
+        if not self._pending.holds(told):
+            self._requests.search_answered()
         oldest = self._pending.oldest()
         is_reply = oldest is not None and oldest.kind == SASL_TOKEN and not self._passes_token(raw, told)
         correlation_id = None if is_reply else told
