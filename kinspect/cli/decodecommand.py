@@ -81,7 +81,7 @@ class Dissection(NamedTuple):
 
 
 @click.command()
-@click.argument("message", required=False)
+@click.argument("message", required=False, callback=lambda *asked: None if asked[2] == "-" else asked[2])
 @click.option(
     "--file",
     "path",
@@ -119,9 +119,9 @@ def decode(
 ) -> int:
     """Decode one message, with the offsets of each field.
 
-    MESSAGE is hex, base64, or numbers as Java and Python print bytes. Without it the message is read from --file or
-    standard input. There it may also be plain bytes, or a dump of hexdump, xxd, od, tcpdump -X, tshark -x or Wireshark.
-    The headers of a whole packet are passed over.
+    MESSAGE is hex, base64, or numbers as Java and Python print bytes. Without it, or for -, the message is read from
+    --file or standard input. There it may also be plain bytes, or a dump of hexdump, xxd, od, tcpdump -X, tshark -x or
+    Wireshark. The headers of a whole packet are passed over.
 
     A request says what it is. For a response every API and version is tried. The likeliest one that fits is shown, and
     the others are listed. --request, --response, --api and --api-version leave fewer to try. Of a message that was cut,

@@ -74,7 +74,7 @@ def test_where_the_message_comes_from(kinspect, process, tmp_path):
     for content in (REQUEST, REQUEST.hex(" ").encode(), len(REQUEST).to_bytes(4) + REQUEST):
         path.write_bytes(content)
         assert kinspect("decode", "--file", path).out == expected
-        assert process("decode", input=content).stdout.decode() == expected
+        assert process("decode", "-", input=content).stdout.decode() == expected
 
 
 def test_the_size_in_front(kinspect):

@@ -36,12 +36,13 @@ def test_a_summary_of_the_input():
         bytes=56789,
         duplicate_packets=3,
         connections=connections(kafka=2, other=1),
+        partial_connections={**QUIET["partial_connections"], "no_begin": 1},
         exchanges=100,
         outcomes=outcomes(answered=90, unanswered=8, orphan=2),
     )
     assert printed.splitlines() == [
         "1,234 packets, 3 of them seen twice, 56,789 bytes in 2 files",
-        "3 connections, 2 Kafka, 1 other",
+        "3 connections, 2 Kafka, 1 other, 1 under way at the begin",
         "100 exchanges, 8 unanswered, 2 orphan",
     ]
 
