@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from typing import Any
 
 
@@ -52,6 +52,12 @@ def added(group: str, taken: Container[str], fault: Callable[[str, Any], str]) -
             packages = " and ".join(sorted(repr(each.dist and each.dist.name) for each in (point, *others)))
             tell(f"{group}: {name!r} of package {packages} is left out: {wrong}")
     return found
+
+
+def unfit(row: Any, fits: Mapping[str, bool]) -> str:
+    """What is wrong with a row, by whether each of its fields fits."""
+    wrong = [field for field, fit in fits.items() if not fit]
+    return f"{wrong[0]} cannot be {getattr(row, wrong[0])!r}" if wrong else ""
 
 
 def _shown(error: BaseException) -> str:

@@ -164,8 +164,8 @@ def _fault(name: str, row: Any) -> str:
             for each in row.refused
         ),
     }
-    if wrong := [field for field, fit in fits.items() if not fit]:
-        return f"{wrong[0]} cannot be {getattr(row, wrong[0])!r}"
+    if wrong := extensions.unfit(row, fits):
+        return wrong
     if row.module is not None and not callable(getattr(import_module(row.module), "open_sink", None)):
         return f"its module {row.module!r} has no function open_sink"
     return ""

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, TextIO
 import click
 
 from kinspect import __version__, extensions
-from kinspect.answers import answer_modules, answers
+from kinspect.answers import added_answers, answer_modules, answers
 from kinspect.cli import completed
 from kinspect.errors import KinspectError, shortened
 from kinspect.form import COMPILED
@@ -119,7 +119,7 @@ class LazyGroup(click.Group):
         if _has_a_module(cmd_name):
             command: click.Command = getattr(_loaded(cmd_name), cmd_name)
             return command
-        if cmd_name in answer_modules():
+        if cmd_name in answer_modules() or cmd_name in added_answers():
             made: click.Command = _loaded("answers").answer_command(cmd_name)
             return made
         return None

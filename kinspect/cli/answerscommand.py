@@ -98,7 +98,7 @@ def answer_command(name: str) -> click.Command:
 def _option(name: str, own: OwnOption) -> Callable[[Any], Any]:
     """An option of an answer."""
     return click.option(
-        f"--{name}",
+        option_of(name),
         is_flag=own.metavar is None,
         metavar=own.metavar,
         shell_complete=own.words and words(own.words),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from kinspect.answers import answer_modules
+from kinspect.answers import answers
 from kinspect.cli.options import OTLP
 from kinspect.extras import has
 from kinspect.formats import FORMATS
@@ -32,7 +32,6 @@ PRELOADS = (
         lambda values: True,
         (
             *(each.module for each in FORMATS.values() if each.module is not None and each.extra is None),
-            *answer_modules().values(),
             *"""
             kinspect.answers.layout
             kinspect.tls.decryptor kinspect.tls.protection kinspect.tls.keyderivation kinspect.protocol.interpreter
@@ -70,6 +69,7 @@ def preload(values: dict[str, Any]) -> None:
         if each.asked(values) and (each.extra is None or has(each.extra)):
             for name in each.modules:
                 import_module(name)
+    answers()
     added_layers()
     # The widths of characters are loaded with the first one beyond ASCII.
     import_module("rich.cells").cell_len("…")

@@ -12,6 +12,7 @@ from support.captures import CAPTURES
 from support.formats import pcapng
 from support.packets import nanosecond_pcap, packets
 
+from kinspect.answers import OTHER_COMMANDS, PAGES_LEFT
 from kinspect.formats import FIRST_WORDS, FORMATS, NAMES
 
 PAGE = ROOT / "docs" / "extending.md"
@@ -120,11 +121,39 @@ def test_a_link_type_is_read_by_all_that_read(tmp_path):
     assert started(IN_PYTHON, path).stdout == started(IN_PYTHON, NANO).stdout
 
 
+ANSWERED = """
+import json, sys, kinspect
+from kinspect.tables.answertables import table_of
+from kinspect.tui.live.livepage import OPENED
+
+rows = kinspect.answer("sizes", sys.argv[1])["rows"]
+print(json.dumps([rows, OPENED["S"], table_of("sizes").rows(rows, "run", None, None).num_rows]))
+"""
+
+
+@pytest.mark.usefixtures("installed")
+def test_an_answer_is_a_command_in_python_a_page_and_a_table():
+    rows = json.loads(started(COMMAND, "sizes", NANO, "-q", "--format", "json").stdout)["rows"]
+    shared = started(SHARED + COMMAND, "sizes", NANO, "-q", "--format", "json", "--jobs", 2)
+    assert json.loads(shared.stdout)["rows"] == rows
+    assert json.loads(started(ANSWERED, NANO).stdout) == [rows, "sizes", len(rows)]
+    assert (
+        "  sizes         Which APIs send most: requests and their bytes.\n"
+        in started(COMMAND, "--help").stdout
+    )
+    assert started(COMMAND, "sizes", NANO, "--sizes-least", "x").returncode == 2
+    asked = {"_KINSPECT_COMPLETE": "bash_complete", "COMP_WORDS": "kinspect siz", "COMP_CWORD": "1"}
+    assert started(COMMAND, **asked).stdout == "plain,sizes\n"
+
+
 # ---------------------------------------------------------------------- what is left out
 
 MODULE = """
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
+from kinspect.analysis.answer import Answer
+from kinspect.answers.definition import Definition
 from kinspect.formats import LINES, FormatOption, OutputFormat, RefusedOptions
 from kinspect.link.cursor import LINK_TYPE, STOP
 
@@ -140,6 +169,16 @@ own = good._replace(own=(FormatOption("limit", (), ""),))
 refused = good._replace(refused=(RefusedOptions(5, ""),))
 elsewhere = good._replace(module="nowhere_at_all")
 silent = good._replace(module="kinspect.wording")
+
+class Nothing(Answer):
+    def add(self, exchange): pass
+    def result(self, context): return []
+
+answer = Definition(Nothing, "what", "A", "what", (), "none", lambda file, rows: "")
+said = replace(answer, help="two\\nlines")
+counted = replace(answer, answer=SimpleNamespace)
+paged = replace(answer, page="q")
+optional = replace(answer, page="B", options={"least": None})
 
 def out(cursor): cursor.at = -1; return LINK_TYPE + 1
 def behind(cursor): cursor.end += 100; return LINK_TYPE + 1
@@ -165,6 +204,17 @@ FAULTY_FORMATS = {
     "refused": ("refused", "refused cannot be (RefusedOptions(options=5"),
     "elsewhere": ("elsewhere", "ModuleNotFoundError(\"No module named 'nowhere_at_all'\")"),
     "silent": ("silent", "its module 'kinspect.wording' has no function open_sink"),
+}
+FAULTY_ANSWERS = {
+    "topics": ("answer", "kinspect has one of its own"),
+    "read": ("answer", "kinspect has one of its own"),
+    "a-b": ("answer", "an answer cannot have this name"),
+    "plain": ("plain", "a SimpleNamespace is not a kinspect.answers.definition.Definition"),
+    "said": ("said", r"help cannot be 'two\nlines'"),
+    "counted": ("counted", "answer cannot be <class 'types.SimpleNamespace'>"),
+    "paged": ("paged", "page cannot be 'q'"),
+    "second": ("answer", "page cannot be 'A'"),
+    "optional": ("optional", "options cannot be {'least': None}"),
 }
 FAULTY_LINK_TYPES = {
     "1": ("ended", "kinspect has one of its own"),
@@ -207,7 +257,9 @@ def faulty(tmp_path_factory):
     """A folder with packages that no run may fail by."""
     folder = tmp_path_factory.mktemp("faulty")
     formats, link_types = objects(FAULTY_FORMATS), objects({**FAULTY_LINK_TYPES, **WRONG})
-    package(folder, "many", MODULE, formats={**formats, "fit": "good", "twin": "good"}, link_types=link_types)
+    formats = {**formats, "fit": "good", "twin": "good"}
+    answers = {**objects(FAULTY_ANSWERS), "first": "answer"}
+    package(folder, "many", MODULE, formats=formats, link_types=link_types, answers=answers)
     package(folder, "other", MODULE, formats={"twin": "good"})
     package(folder, "exits", "raise SystemExit(3)", formats={"exits": "row"})
     package(folder, "red", "raise ValueError('\x1b[31mred')", formats={"red": "row"})
@@ -231,6 +283,15 @@ def test_a_faulty_format_costs_one_line(faulty):
         assert line.startswith(
             f"kinspect: kinspect.formats: {name!r} of package {packages} is left out: {what}"
         )
+
+
+def test_a_faulty_answer_costs_one_line(faulty):
+    usual = started(COMMAND, "--help").stdout
+    found = started(COMMAND, "--help", PYTHONPATH=faulty)
+    assert found.stdout.replace("  first         what\n", "") == usual
+    told = [line for line in found.stderr.splitlines() if line != "this is no data"]
+    for (name, (_, what)), line in zip(sorted(FAULTY_ANSWERS.items()), told, strict=True):
+        assert line == f"kinspect: kinspect.answers: {name!r} of package 'many' is left out: {what}"
 
 
 def test_a_faulty_format_that_is_asked_for_is_not_there(faulty):
@@ -299,9 +360,18 @@ def test_first_words_of_options_are_those_there_are():
     assert {name[2:].partition("-")[0] for name in names if "-" in name[2:]} == FIRST_WORDS
 
 
+def test_names_and_keys_that_answers_cannot_have_are_those_of_others():
+    from kinspect.cli import SECTIONS
+    from kinspect.tui import keybindings
+
+    assert {name for section in SECTIONS.values() for name in section} == OTHER_COMMANDS
+    keys = [*keybindings.ON_LIVE, *(key for keys in keybindings.SECTIONS.values() for key in keys)]
+    assert not {word for key in keys for word in key.key.split()} & PAGES_LEFT
+
+
 def test_names_of_formats_are_those_there_are():
+    from kinspect.answers import answerobject
     from kinspect.cli.liveview import VIEW
     from kinspect.cli.options import AUTO
-    from kinspect.output import answers
 
-    assert {*FORMATS, AUTO, VIEW, *answers.FORMATS} == NAMES
+    assert {*FORMATS, AUTO, VIEW, *answerobject.FORMATS} == NAMES

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from kinspect.answers import answer_modules, definition_of
+from kinspect.answers import answers, definition_of
 from kinspect.answers.definition import Key
 from kinspect.tui.index.complete import written
 from kinspect.tui.index.filterline import NAMES
@@ -32,7 +32,7 @@ def row_filter(answer: str, row: Row, ids: Callable[[str], Sequence[str]]) -> di
 def page_of(answer: str, row: Row) -> str | None:
     """The answer that shows more of a row: of a finding."""
     name = definition_of(answer).leads_to(row)
-    return name if name in answer_modules() else None
+    return name if name in answers() else None
 
 
 def _filters(key: Key, row: Row) -> Iterator[tuple[str, str | None]]:
