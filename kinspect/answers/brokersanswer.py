@@ -35,7 +35,6 @@ from kinspect.kafka.wire.ends import endpoint
 from kinspect.kafka.wire.learnednames import METADATA_TOPIC_ID
 from kinspect.kafka.wire.lineorder import LAST, LineKey
 from kinspect.kafka.wire.message import WireMessage
-from kinspect.output.columns import Column
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import (
     API_VERSIONS,
@@ -712,8 +711,8 @@ def _advertised(row: Row) -> str:
     return "" if row["advertised"] == row["address"] else known(row["advertised"])
 
 
-def _leads(row: Row) -> str:
-    return known(None if row["leads"] is None else len(row["leads"]))
+def _leads(partitions: list[str] | None) -> str:
+    return known(None if partitions is None else len(partitions))
 
 
 def _details(row: Row, clock: Clock) -> list[str]:
@@ -791,8 +790,7 @@ ANSWER = Definition(
             cell=_controller,
             rank=1,
         ),
-        Key("leads", "texts", "Partitions that it leads"),
-        Column("LEADS", _leads, True),
+        Key("leads", "texts", "Partitions that it leads", "LEADS", _leads, right=True),
         Key("leader_changes", "leader_changes", "Of partitions that it won or lost"),
         Key("requests", "long", "", "REQUESTS"),
         Key("errors", "counts", "Error codes of its answers, by name", "ERRORS", listed, rank=2, style=ERROR),

@@ -47,6 +47,7 @@ class Key:
     style: str | Callable[[Row], str] = ""
     least: int = LEAST
     time: tuple[int, int] | None = None
+    right: bool = False
     opens: str | Callable[[Row], FilterWords] = ""
 
     def column(self) -> Column:
@@ -55,7 +56,7 @@ class Key:
         return Column(
             self.title,
             self.cell or (lambda row: text(row[name]) if name in row else ""),
-            self.kind in _NUMBERS,
+            self.right or self.kind in _NUMBERS,
             self.rank,
             (lambda _: style) if isinstance(style, str) else style,
             self.least,

@@ -51,7 +51,7 @@ from kinspect.analysis.membership import BY_EPOCH
 from kinspect.analysis.offsetranges import OffsetRanges, Range, joined
 from kinspect.analysis.record import EARLIEST, LATEST, Record, later
 from kinspect.answers import grouptexts as texts
-from kinspect.answers.celltexts import ERROR, TIME_OF_DAY, known, plain
+from kinspect.answers.celltexts import ERROR, TIME_OF_DAY, plain, where
 from kinspect.answers.definition import Definition, Key, OwnOption
 from kinspect.errors import KinspectError
 from kinspect.filters.filterdefinitions import TIMES, cutting_more
@@ -574,14 +574,14 @@ class Groups(Answer):
             clients = {one.client[2:] for one in members.get(group, {}).values() if one.client is not None}
             clients |= {tuple(commit[1][2:]) for commit in found.values()}
             for client in clients:
-                for where in found.keys() & reads.get(client, {}).keys():
-                    readers.setdefault((client, where), set()).add(group)
+                for place in found.keys() & reads.get(client, {}).keys():
+                    readers.setdefault((client, place), set()).add(group)
         fetched: dict[str, dict[Partition, Any]] = {group: {} for group in commits}
-        for (client, where), of in readers.items():
+        for (client, place), of in readers.items():
             if len(of) == 1:
                 (group,) = of
-                read = reads[client][where]
-                fetched[group][where] = max(fetched[group].get(where, read), read)
+                read = reads[client][place]
+                fetched[group][place] = max(fetched[group].get(place, read), read)
         return fetched
 
     def _outcomes(self) -> dict[str, list[tuple[Any, ...]]]:
@@ -684,38 +684,47 @@ ANSWER = Definition(
         Key("kind", "text", "classic, consumer, share or streams", "KIND", rank=3),
         Key("protocol", "text", "Assignor or protocol last chosen", "PROTOCOL", plain, rank=4),
         Key("coordinator", "text", "Address of the broker", "COORDINATOR", rank=5),
-        Key("members", "members", "In the order in which they joined"),
-        Column("MEMBERS", texts.of_groups(texts.members_text), True),
-        Key("rebalances", "rebalances", "In their order"),
-        Column("REBALANCES", texts.of_groups(lambda row: f"{len(row['rebalances']):,}"), True),
-        Column("LONGEST STOP", texts.of_groups(texts.longest_stop), True),
+        Key(
+            "members",
+            "members",
+            "In the order in which they joined",
+            "MEMBERS",
+            texts.members_text,
+            right=True,
+        ),
+        Key(
+            "rebalances",
+            "rebalances",
+            "In their order",
+            "REBALANCES",
+            lambda found: f"{len(found):,}",
+            right=True,
+        ),
+        Column("LONGEST STOP", where("rebalances", texts.longest_stop), True),
         Key("topics", "texts", "Topics that its messages are about"),
-        Key("committed", "commit_map", "Last commits by partition"),
-        Column("LAG", texts.of_groups(texts.lag_text), True),
+        Key("committed", "commit_map", "Last commits by partition", "LAG", texts.lag_text, right=True),
         Key(
             "errors",
             "counts",
             "Error codes of answers about the group, by name",
             "ERRORS",
-            cell=texts.of_groups(texts.errors_text),
+            texts.errors_text,
             rank=1,
             style=ERROR,
         ),
-        Column("CLIENT ID", texts.of_members(lambda row: known(row["client_id"]))),
-        Column("ADDRESS", texts.of_members(lambda row: known(row["client_ip"])), rank=3),
-        Column("INSTANCE", texts.of_members(lambda row: plain(row["instance_id"])), rank=4),
-        Column("JOINED", texts.of_members(lambda row: known(row["joined"])), rank=2, time=TIME_OF_DAY),
-        Column("LEFT", texts.of_members(lambda row: plain(row["left"])), rank=1, time=TIME_OF_DAY),
-        Column("HOW", texts.of_members(lambda row: plain(row["left_how"])), rank=5),
-        Column(
-            "HAS",
-            texts.of_members(lambda row: "" if row["left"] else texts.partitions_text(row["partitions"])),
-            least=24,
-        ),
-        Column("MEMBER ID", texts.of_members(lambda row: str(row["member_id"])), rank=6),
-        Column("FROM", texts.of_spans(lambda row: known(row["from"])), time=TIME_OF_DAY),
-        Column("LAG", texts.of_spans(lambda row: known(row["lag"])), True),
-        Column("BEHIND", texts.of_spans(texts.behind_text), least=24),
+        # Rows of `--members`
+        Column("CLIENT ID", where("client_id")),
+        Column("ADDRESS", where("client_ip"), rank=3),
+        Column("INSTANCE", where("instance_id", plain), rank=4),
+        Column("JOINED", where("joined"), rank=2, time=TIME_OF_DAY),
+        Column("LEFT", where("left", plain), rank=1, time=TIME_OF_DAY),
+        Column("HOW", where("left_how", plain), rank=5),
+        Column("HAS", texts.held_text, least=24),
+        Column("MEMBER ID", where("member_id", str), rank=6),
+        # Rows of `--every`
+        Column("FROM", where("from"), time=TIME_OF_DAY),
+        Column("LAG", where("lag"), True),
+        Column("BEHIND", texts.behind_text, least=24),
     ),
     order="GROUP, FROM, KIND, MEMBERS, REBALANCES, LONGEST STOP, LAG, ERRORS, PROTOCOL, COORDINATOR",
     options={

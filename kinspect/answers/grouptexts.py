@@ -21,55 +21,49 @@ EXPECTED = frozenset({"MEMBER_ID_REQUIRED", "REBALANCE_IN_PROGRESS"})
 """Error codes that belong to joins and rebalances."""
 
 
-def of_groups(text: Callable[[Row], str]) -> Callable[[Row], str]:
-    """Cells of groups alone: `--members` and `--every` have other rows."""
-    return lambda row: text(row) if "rebalances" in row else ""
-
-
-def of_members(text: Callable[[Row], str]) -> Callable[[Row], str]:
-    return lambda row: text(row) if "member_id" in row else ""
-
-
-def of_spans(text: Callable[[Row], str]) -> Callable[[Row], str]:
-    return lambda row: text(row) if "from" in row else ""
-
-
 def behind_text(row: Row) -> str:
-    """The partitions that are behind, those most first."""
+    """The partitions of a span of time that are behind, those most first."""
+    if "from" not in row:
+        return ""
     lags = {name: lag for name, lag in row["partitions"].items() if lag or lag is None}
     most = sorted(lags, key=lambda name: -(lags[name] or 0))
     return listed([f"{name} {known(lags[name])}" for name in most], LAGS_SHOWN)
 
 
-def members_text(row: Row) -> str:
+def held_text(row: Row) -> str:
+    """The partitions that a member has at the end."""
+    return partitions_text(row["partitions"]) if "member_id" in row and not row["left"] else ""
+
+
+def members_text(members: list[Row]) -> str:
     """Members that are still there, of all."""
     # Of those that others tell of alone nobody knows.
-    known_ones = [member for member in row["members"] if member["client_ip"] or member["left"]]
+    known_ones = [member for member in members if member["client_ip"] or member["left"]]
     there = sum(member["left"] is None for member in known_ones)
-    rest = "+?" if len(known_ones) < len(row["members"]) else ""
-    return f"{there:,}{rest} of {len(row['members']):,}" if row["members"] else ""
+    rest = "+?" if len(known_ones) < len(members) else ""
+    return f"{there:,}{rest} of {len(members):,}" if members else ""
 
 
-def longest_stop(row: Row) -> str:
+def longest_stop(rebalances: list[Row]) -> str:
     """The longest time for which a member stood still."""
-    stops = [stop for one in row["rebalances"] for stop in one["stopped_ms"].values()]
-    return longest(stops or [None]) if row["rebalances"] else ""
+    stops = [stop for one in rebalances for stop in one["stopped_ms"].values()]
+    return longest(stops or [None]) if rebalances else ""
 
 
 def _stop(rebalance: Row) -> float | None:
     return max((stop for stop in rebalance["stopped_ms"].values() if stop is not None), default=None)
 
 
-def lag_text(row: Row) -> str:
-    lags = [one["lag"] for one in row["committed"].values()]
+def lag_text(committed: Row) -> str:
+    lags = [one["lag"] for one in committed.values()]
     if not lags:
         return ""
     told = [lag for lag in lags if lag is not None]
     return known(sum(told) if told else None) + ("+?" if 0 < len(told) < len(lags) else "")
 
 
-def errors_text(row: Row) -> str:
-    return listed({name: count for name, count in row["errors"].items() if name not in EXPECTED})
+def errors_text(errors: dict[str, int]) -> str:
+    return listed({name: count for name, count in errors.items() if name not in EXPECTED})
 
 
 def is_only_named(row: Row) -> bool:

@@ -481,8 +481,7 @@ def _others(row: Row) -> str:
     )
 
 
-def _epochs(row: Row) -> str:
-    epochs = row["epochs"]
+def _epochs(epochs: list[int]) -> str:
     return "" if not epochs else str(epochs[0]) if len(epochs) == 1 else f"{epochs[0]}..{epochs[-1]}"
 
 
@@ -496,8 +495,8 @@ def _records(row: Row) -> str:
     return "" if not counts else known(None if None in counts else sum(counts))
 
 
-def _errors(row: Row) -> str:
-    return listed({name: count for name, count in row["errors"].items() if name not in EXPECTED})
+def _errors(errors: dict[str, int]) -> str:
+    return listed({name: count for name, count in errors.items() if name not in EXPECTED})
 
 
 def _details(row: Row, clock: Clock) -> list[str]:
@@ -546,8 +545,7 @@ ANSWER = Definition(
         Key("transactional_id", "text", "", "TRANSACTIONAL ID", str),
         Key("client_id", "text", "", "CLIENT ID", rank=2, opens="client-id"),
         Key("producer_id", "long", "", "PRODUCER", lambda number: known(number).replace(",", ""), rank=3),
-        Key("epochs", "ints", "Producer epochs"),
-        Column("EPOCHS", _epochs, True, rank=4),
+        Key("epochs", "ints", "Producer epochs", "EPOCHS", _epochs, rank=4, right=True),
         Key("transactions", "transactions", "In the order of their beginnings"),
         Column("COMMITTED", lambda row: _count("committed", row), True),
         Column("ABORTED", lambda row: _count("aborted", row), True),
@@ -555,12 +553,7 @@ ANSWER = Definition(
         Column("LONGEST", _longest, True, rank=1),
         Column("RECORDS", _records, True, rank=5),
         Key(
-            "errors",
-            "counts",
-            "Error codes of answers about the id, by name",
-            "ERRORS",
-            cell=_errors,
-            style=ERROR,
+            "errors", "counts", "Error codes of answers about the id, by name", "ERRORS", _errors, style=ERROR
         ),
     ),
     structs={
