@@ -5,13 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 
 if TYPE_CHECKING:
     from kinspect.protocol.schema import Field, Layout
-    from kinspect.protocol.tabletext import FieldDefinition
 
-_Field = TypeVar("_Field", "Field", "FieldDefinition")
+
+class _AnyField(Protocol):
+    """A field of a layout, or its definition for all versions."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def fields(self) -> Sequence[Self]: ...
+
+
+_Field = TypeVar("_Field", bound=_AnyField)
 Kind = Callable[["Field"], bool]
 
 _STEP: Final = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
