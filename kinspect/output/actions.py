@@ -9,29 +9,11 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.fields import entities, resources
 from kinspect.kafka.wire.pair import SASL_TOKEN
 from kinspect.protocol import schema
-from kinspect.protocol.apikeys import (
-    ALTER_CONFIGS,
-    CREATE_ACLS,
-    DELETE_ACLS,
-    DESCRIBE_ACLS,
-    DESCRIBE_CONFIGS,
-    END_TXN,
-    INCREMENTAL_ALTER_CONFIGS,
-    JOIN_GROUP,
-    LEAVE_GROUP,
-    SASL_HANDSHAKE,
-)
+from kinspect.protocol.apikeys import END_TXN, JOIN_GROUP, LEAVE_GROUP, SASL_HANDSHAKE
 from kinspect.protocol.fieldpaths import field_paths
 
-RESOURCES = {
-    DESCRIBE_ACLS: ("", resources.ACL_TYPES),
-    CREATE_ACLS: ("creations", resources.ACL_TYPES),
-    DELETE_ACLS: ("filters", resources.ACL_TYPES),
-    DESCRIBE_CONFIGS: ("resources", resources.CONFIG_TYPES),
-    ALTER_CONFIGS: ("resources", resources.CONFIG_TYPES),
-    INCREMENTAL_ALTER_CONFIGS: ("resources", resources.CONFIG_TYPES),
-}
-"""For each API, the request's array of structs that name resources (empty: the body is one), and the names of types."""
+TYPES = {"acl": resources.ACL_TYPES, "config": resources.CONFIG_TYPES}
+"""The names of the types of resources, by what a request names them for."""
 RESOURCES_SHOWN = 3
 WORDS_SHOWN = 60
 """Characters of a name or a text of a broker; a longer reason of a member that joins or leaves is left to the body."""
@@ -77,8 +59,9 @@ def action_name(exchange: Exchange) -> str | None:
         return f"{schema.api_name(inner.header.api_key)} v{inner.header.api_version}"
     if is_login(exchange.kind, exchange.api_key):
         return _login(exchange)
-    if exchange.api_key in RESOURCES:
-        return _resources(_request_body(exchange), *RESOURCES[exchange.api_key])
+    named_for = schema.trait("resource", exchange.api_key)
+    if named_for is not None:
+        return _resources(exchange, TYPES[named_for])
     if exchange.api_key not in ACTIONS:
         return None
     field, words = ACTIONS[exchange.api_key]
@@ -97,8 +80,10 @@ def _login(exchange: Exchange) -> str | None:
     return " ".join(filter(None, parts)) or None
 
 
-def _resources(body: dict[str, Any], array: str, types: dict[int, str]) -> str | None:
-    structs: list[dict[str, Any]] = body.get(array) or [] if array else [body]
+def _resources(exchange: Exchange, types: dict[int, str]) -> str | None:
+    layout = None if exchange.request is None else exchange.request.decode().layout
+    found = field_paths(layout, resources.is_name).walk(_request_body(exchange))
+    structs = [struct for _, struct, _ in found]
     fields = resources.resource_fields(structs[0]) if structs else None
     if fields is None:
         return None

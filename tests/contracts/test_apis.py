@@ -12,8 +12,10 @@ import pytest
 from kinspect.analysis.grouprows import CLASSIC, SHARE, STREAMS
 from kinspect.analysis.grouprows import CONSUMER as CONSUMER_GROUP
 from kinspect.kafka.connection.roles import ADMIN, BROKER, CONSUMER, CONTROLLER, FOLLOWER, PRODUCER
+from kinspect.kafka.fields.resources import resource_fields
 from kinspect.kafka.fields.secrets import SECRET_FIELDS
 from kinspect.kafka.wire.wait import GROUP_WAIT, LONG_POLL
+from kinspect.output.actions import TYPES
 from kinspect.protocol import schema
 from kinspect.protocol.fieldpaths import each_field
 from kinspect.protocol.importer.schematable import UNTOLD, files, read_table
@@ -31,6 +33,7 @@ WORDS = {
     "wait": {"-", LONG_POLL, GROUP_WAIT},
     "group": {"-", CLASSIC, CONSUMER_GROUP, SHARE, STREAMS, "any"},
     "member": {"-", "generation", "epoch"},
+    "resource": {"-", *TYPES},
     "begins": {"-", "login", "connection", "client"},
     "operation": {"-", "send/send", "poll/receive", "commit/settle", "ack/settle"},
 }
@@ -77,6 +80,13 @@ def test_a_trait_is_what_the_fields_of_the_request_tell(api: schema.Api, trait: 
 def test_an_api_is_about_groups_if_its_request_names_one(api: schema.Api) -> None:
     named = any(field.entity == "groupId" for _, field, _ in each_field(api.request.fields))
     assert named == (schema.trait("group", api.key) is not None), f"{TABLE / TRAITS}"
+
+
+@each_api
+def test_an_api_is_about_resources_if_its_request_names_one(api: schema.Api) -> None:
+    structs = [struct for _, _, struct in each_field(api.request.fields)]
+    named = any(resource_fields([schema.snake_case(field.name) for field in struct]) for struct in structs)
+    assert named == (schema.trait("resource", api.key) is not None), f"{TABLE / TRAITS}"
 
 
 def test_traits_stand_as_the_importer_writes_them() -> None:

@@ -27,7 +27,7 @@ from kinspect.protocol import Message, encode_request, schema
 FIND_COORDINATOR, HEARTBEAT, CREATE_TOPICS, ENVELOPE = 10, 12, 19, 58
 JOIN_GROUP, LEAVE_GROUP, END_TXN = 11, 13, 26
 SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
-DESCRIBE_ACLS, CREATE_ACLS, INCREMENTAL_ALTER_CONFIGS = 29, 30, 44
+DESCRIBE_ACLS, CREATE_ACLS, DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 29, 30, 32, 44
 BEAT = {"group_id": "workers", "generation_id": 1, "member_id": "m"}
 
 LINE = {
@@ -480,3 +480,12 @@ def test_resources_of_configs_and_acls(exchanges):
         'TOPIC_AUTHORIZATION_FAILED broker 1 orders "no"',
         "any resource",
     ]
+
+
+def test_a_resource_whose_name_is_cut_off_is_none(exchanges):
+    named = {4: "1000001", 8: "1"}
+    configs = [{"resource_type": kind, "resource_name": named[kind]} for kind in named]
+    (made,) = exchanges((DESCRIBE_CONFIGS, 0, {"resources": configs}, None))
+    made.request.raw = made.request.raw[:-7]
+    made.request.forget()
+    assert action_of(made).name == "broker 1000001"

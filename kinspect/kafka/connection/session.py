@@ -37,7 +37,7 @@ STATE: Final = """
 """.split()
 """The plain fields of `Session`."""
 # APIs each of whose requests may show something about the client.
-IDENTIFYING: Final = frozenset({SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE})
+IDENTIFYING: Final = schema.apis_with("begins", "login", "connection")
 NO_TAGS: Final = b"\0"
 LONGEST_TEXT: Final = 0x7FFF
 _int32_at: Final = Struct(">i").unpack_from

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from kinspect.kafka.fields.entities import HOST, PORT, TOPIC_ID, is_node_id, is_topic_id, is_topic_name
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.protocol import schema
-from kinspect.protocol.apikeys import LEADER_AND_ISR, UPDATE_METADATA
 from kinspect.protocol.fieldpaths import FieldPaths, field_paths
 from kinspect.protocol.wire import ZERO_UUID
 
@@ -18,9 +17,6 @@ if TYPE_CHECKING:
     from kinspect.kafka.wire.pair import Pair
     from kinspect.protocol.schema import Field
 
-CONTROLLER_REQUESTS: Final = frozenset({LEADER_AND_ISR, UPDATE_METADATA})
-"""Requests in which the controller tells names (KIP-516). What a client asks for may be
-wrong."""
 LARGE: Final = 256 * 1024
 """Bytes above which a decoded body is not held until its line is written: others may wait with it."""
 ENDPOINT: Final = ["node_id", HOST, PORT, "rack"]
@@ -166,7 +162,9 @@ def _metadata_paths(api_key: int, api_version: int) -> _MetadataPaths | None:
     layout = schema.layout(api_key, api_version, RESPONSE)
     if layout is None:
         return None
-    told = schema.layout(api_key, api_version, REQUEST) if api_key in CONTROLLER_REQUESTS else None
+    # A controller tells names in its requests, too (KIP-516). What a client asks for may be wrong.
+    is_told = schema.trait("sender", api_key) == "controller"
+    told = schema.layout(api_key, api_version, REQUEST) if is_told else None
     names, asked = [field_paths(each, is_topic_name, is_topic_id) for each in (layout, told)]
     nodes = field_paths(layout, is_node_id, _is_address)
     last = not names and bool(layout.fields) and _is_tagged_endpoint(layout.fields[-1])

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from kinspect.protocol.schema import Field
 
 TOPIC: Final = 2
 """Resource type of topics, in configs and in ACLs."""
@@ -57,6 +60,11 @@ class ResourceFields(NamedTuple):
             return f"any {kind}"
         prefix = " (prefix)" if struct.get(self.pattern) == PREFIXED else ""
         return f"{kind} {name}{prefix}".rstrip()
+
+
+def is_name(field: Field) -> bool:
+    """True for the name of a resource; its type stands before it."""
+    return field.name in _NAME_FIELDS
 
 
 def resource_fields(names: Collection[str]) -> ResourceFields | None:
