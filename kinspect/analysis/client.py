@@ -7,7 +7,7 @@ from functools import reduce
 from typing import Any, Generic, TypeVar
 
 from kinspect.analysis.answer import Answer, RecordStore, ResultContext
-from kinspect.analysis.record import GREATEST, LEAST, Record, later
+from kinspect.analysis.record import GREATEST, TimedRecord, later
 from kinspect.filters.filterdefinitions import CLIENTS, END, cutting_more
 from kinspect.kafka.connection.roles import ADMIN, stronger
 from kinspect.kafka.exchange.exchange import Exchange
@@ -37,7 +37,7 @@ def newest_versions(exchange: Exchange) -> dict[int, int] | None:
 
 
 @dataclass(slots=True)
-class Client(Record):
+class Client(TimedRecord):
     """Record of a client. `holes`: how often others of its exchanges may be missing before one."""
 
     requests: int = 0
@@ -45,8 +45,6 @@ class Client(Record):
     roles: dict[str, int] = field(default_factory=dict)
     software: tuple[Any, Any] | None = field(default=None, metadata=GREATEST)
     principal: tuple[Any, Any] | None = field(default=None, metadata=GREATEST)
-    first: int | None = field(default=None, metadata=LEAST)
-    last: int | None = field(default=None, metadata=GREATEST)
 
     def note(self, exchange: Exchange) -> None:
         """Count an exchange; answers without their request are none, and do not tell when it began."""
@@ -60,10 +58,8 @@ class Client(Record):
             self.software = later(self.software, exchange.key, (name, version))
         if exchange.principal is not None:
             self.principal = later(self.principal, exchange.key, exchange.principal)
-        time = exchange.timestamp if exchange.request is not None else None
-        if time is not None:
-            self.first = time if self.first is None else min(self.first, time)
-            self.last = time if self.last is None else max(self.last, time)
+        if exchange.request is not None:
+            self.note_time(exchange.timestamp)
 
     def role_within(self, context: ResultContext) -> str | None:
         """Its role; None for `admin` where exchanges of it were left out: brokers send such requests too."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Final, Self
 
 from kinspect.analysis.bursts import Bursts
 from kinspect.analysis.histogram import Histogram
 from kinspect.analysis.windows import Windows
+from kinspect.kafka.view.view import iso_time
 from kinspect.kafka.wire.lineorder import LineKey
 from kinspect.model import added
 
@@ -115,6 +116,25 @@ class Record:
             restore = _RESTORE.get(type(getattr(record, each.name)))
             setattr(record, each.name, value if restore is None else restore(value))
         return record
+
+
+@dataclass(slots=True)
+class TimedRecord(Record):
+    """A record of exchanges, with the times at which the first and the last of them began."""
+
+    first: int | None = field(default=None, metadata=LEAST)
+    last: int | None = field(default=None, metadata=GREATEST)
+
+    def note_time(self, time: int | None) -> None:
+        """Note when an exchange began, if that is known."""
+        if time is not None:
+            self.first = time if self.first is None else min(self.first, time)
+            self.last = time if self.last is None else max(self.last, time)
+
+    @property
+    def times(self) -> dict[str, str | None]:
+        """The keys of the times in a row."""
+        return {"first": iso_time(self.first), "last": iso_time(self.last)}
 
 
 def later(seen: tuple[LineKey, Any] | None, key: LineKey, value: Any) -> tuple[LineKey, Any] | None:

@@ -7,12 +7,11 @@ from typing import Any
 
 from kinspect.analysis.answer import Answer, ResultContext, Row
 from kinspect.analysis.client import client_key
-from kinspect.analysis.record import GREATEST, LEAST, Record, later
+from kinspect.analysis.record import GREATEST, TimedRecord, later
 from kinspect.answers.celltexts import ERROR, NOTE, counted, plain
 from kinspect.answers.definition import Clock, Definition, Key
 from kinspect.errors import shortened
 from kinspect.kafka.exchange.exchange import Exchange
-from kinspect.kafka.view.view import iso_time
 from kinspect.kafka.wire.message import WireMessage
 from kinspect.kafka.wire.pair import ANSWERED, SASL_TOKEN, UNANSWERED
 from kinspect.model import drop_oldest
@@ -38,7 +37,7 @@ Client = tuple[str | None, str, str | None, str | None]
 
 
 @dataclass(slots=True)
-class _Logins(Record):
+class _Logins(TimedRecord):
     """Logins of one client."""
 
     succeeded: int = 0
@@ -46,8 +45,6 @@ class _Logins(Record):
     probably_failed: int = 0
     reasons: dict[str, int] = field(default_factory=dict)
     tls: tuple[Any, Any] | None = field(default=None, metadata=GREATEST)
-    first: int | None = field(default=None, metadata=LEAST)
-    last: int | None = field(default=None, metadata=GREATEST)
 
 
 @dataclass(slots=True)
@@ -136,11 +133,8 @@ class Auth(Answer):
 
     def _touch(self, exchange: Exchange, client: Client) -> _Logins | None:
         found = self._clients.of(*client)
-        if found is not None and exchange.timestamp is not None:
-            time = exchange.timestamp
-            found.first = time if found.first is None else min(found.first, time)
-            found.last = time if found.last is None else max(found.last, time)
         if found is not None:
+            found.note_time(exchange.timestamp)
             found.tls = later(found.tls, exchange.key, exchange.connection.tls)
         return found
 
@@ -210,8 +204,7 @@ def _row(client: tuple[Any, ...], logins: _Logins) -> Row:
         "probably_failed": logins.probably_failed,
         "reasons": dict(sorted(logins.reasons.items())),
         "tls": logins.tls[1] if logins.tls else None,
-        "first": iso_time(logins.first),
-        "last": iso_time(logins.last),
+        **logins.times,
     }
 
 

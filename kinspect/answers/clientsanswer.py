@@ -161,8 +161,7 @@ def _row(
         "apis": _apis(client),
         "storms": storms,
         "resets": client.resets,
-        "first": iso_time(client.first),
-        "last": iso_time(client.last),
+        **client.times,
     }
 
 

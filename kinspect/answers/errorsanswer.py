@@ -36,7 +36,7 @@ from kinspect.analysis.expected import (
     may_pass,
     unanswered_reason,
 )
-from kinspect.analysis.record import GREATEST, LEAST, Record
+from kinspect.analysis.record import Record, TimedRecord
 from kinspect.answers.celltexts import (
     DIM,
     ERROR,
@@ -52,7 +52,6 @@ from kinspect.answers.celltexts import (
 from kinspect.answers.definition import Definition, FilterWords, Key, OwnOption
 from kinspect.kafka.bodysummary import error_counts, succeeded
 from kinspect.kafka.exchange.exchange import Exchange
-from kinspect.kafka.view.view import iso_time
 from kinspect.kafka.wire.pair import UNANSWERED as NO_ANSWER
 from kinspect.output.columns import Column
 from kinspect.protocol import schema
@@ -85,15 +84,13 @@ FLOW = len(ErrorFlow._fields)
 
 
 @dataclass(slots=True)
-class _Fault(Record):
+class _Fault(TimedRecord):
     """One error code, or requests without an answer, of one API, client and broker. `expected`: occurrences by the
     reason why each is part of normal operation; `unknown`: those of which nothing tells; `bursts`: those that are if
     they passed."""
 
     count: int = 0
     unknown: int = 0
-    first: int | None = field(default=None, metadata=LEAST)
-    last: int | None = field(default=None, metadata=GREATEST)
     expected: dict[str, int] = field(default_factory=dict)
     reasons: dict[str, int] = field(default_factory=dict)
     topics: set[Topic] = field(default_factory=set)
@@ -217,10 +214,7 @@ class Errors(Answer):
             if fault is None:
                 continue
             fault.count += times
-            time = exchange.timestamp
-            if time is not None:
-                fault.first = time if fault.first is None else min(fault.first, time)
-                fault.last = time if fault.last is None else max(fault.last, time)
+            fault.note_time(exchange.timestamp)
             for each in topics:
                 self.keep(fault.topics, each)
             for name in groups:
@@ -317,8 +311,7 @@ def _row(
         "expected_reasons": dict(sorted(reasons.items())),
         **own,
         "count": fault.count,
-        "first": iso_time(fault.first),
-        "last": iso_time(fault.last),
+        **fault.times,
         "topics": sorted({context.topic_name(topic) or "" for topic in fault.topics}),
         "groups": sorted(fault.groups),
         "principals": sorted(fault.principals),

@@ -12,12 +12,11 @@ from kinspect.analysis.answer import ROWS_KEPT, Answer, ResultContext, Row
 from kinspect.analysis.client import client_key
 from kinspect.analysis.delivered import delivered
 from kinspect.analysis.grouptopics import TYING, GroupTopics, ties
-from kinspect.analysis.record import GREATEST, LEAST, Record, later
+from kinspect.analysis.record import GREATEST, Record, TimedRecord, later
 from kinspect.answers.celltexts import ERROR, known, listed, plain, software
 from kinspect.answers.definition import Definition, Key
 from kinspect.kafka.bodysummary import RecordField, RecordRoom
 from kinspect.kafka.exchange.exchange import Exchange
-from kinspect.kafka.view.view import iso_time
 from kinspect.kafka.wire.fetched import Partitions, TopicRef, topic_ref
 from kinspect.kafka.wire.message import WireMessage
 from kinspect.kafka.wire.pair import NO_RESPONSE
@@ -66,7 +65,7 @@ Struct = dict[str, Any]
 
 
 @dataclass(slots=True)
-class TopicUse(Record):
+class TopicUse(TimedRecord):
     """One client's use of one topic. `seen`: messages with its records that were read to their end; `answers`: answers
     that were, or were not due."""
 
@@ -84,8 +83,6 @@ class TopicUse(Record):
     codecs: dict[str, int] = field(default_factory=dict)
     acks: dict[str, int] = field(default_factory=dict)
     errors: dict[str, int] = field(default_factory=dict)
-    first: int | None = field(default=None, metadata=LEAST)
-    last: int | None = field(default=None, metadata=GREATEST)
     incomplete: int = 0
     seen: int = 0
     answers: int = 0
@@ -221,10 +218,7 @@ class Topics(Answer):
         use = self._uses.of(topic, direction, *client_key(exchange))
         if use is None:
             return None
-        time = exchange.timestamp
-        if time is not None:
-            use.first = time if use.first is None else min(use.first, time)
-            use.last = time if use.last is None else max(use.last, time)
+        use.note_time(exchange.timestamp)
         name, version = exchange.software_name, exchange.software_version
         use.software = later(use.software, exchange.key, (name, version) if name or version else None)
         use.principal = later(use.principal, exchange.key, exchange.principal)
@@ -284,8 +278,7 @@ def _row(key: tuple[Any, ...], topic_id: str | None, use: TopicUse, groups: list
         "codecs": dict(sorted(use.codecs.items())) if counted else None,
         "acks": dict(sorted(use.acks.items())),
         "errors": dict(sorted(use.errors.items())) if use.errors or use.answers else None,
-        "first": iso_time(use.first),
-        "last": iso_time(use.last),
+        **use.times,
         "incomplete": use.incomplete,
     }
 
