@@ -41,7 +41,8 @@ LABEL_SHOWN = 256
 """Characters to which longer label values are cut, with an ellipsis at the end. Names of topics have 249 at most."""
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """Upper bounds of a histogram's buckets in seconds; a last one has what took longer."""
-MS_PER_SECOND = 1_000
+_UNITS = {"ns": NS_PER_SECOND, "ms": 1_000}
+"""Amounts that make a second."""
 
 _BOUNDS = [int(seconds * NS_PER_SECOND) for seconds in BUCKETS]
 _PRODUCED, _FETCHED = "produce", "fetch"
@@ -65,145 +66,70 @@ class Metric(NamedTuple):
     detail: bool = False
 
 
-EXCHANGES = Metric(
-    "kinspect_kafka_exchanges_total", COUNTER, ("api", "outcome"), "Exchanges.", of_broker=True
-)
-UNANSWERED_REQUESTS = Metric(
-    "kinspect_kafka_unanswered_total",
-    COUNTER,
-    ("api", "reason"),
-    "Requests without an answer that was due.",
-    of_broker=True,
-)
-ERRORS = Metric(
-    "kinspect_kafka_errors_total",
-    COUNTER,
-    ("api", "error", "expected"),
-    "Error codes in responses, each occurrence.",
-    of_broker=True,
-)
-SERVICE = Metric(
-    "kinspect_kafka_service_duration_seconds",
-    HISTOGRAM,
-    ("api",),
-    "Time until the answer began, without the wait behind other requests of the connection.",
-    NS_PER_SECOND,
-    of_broker=True,
-)
-EXPECTED_WAIT = Metric(
-    "kinspect_kafka_expected_wait_seconds",
-    HISTOGRAM,
-    ("api",),
-    "The part of kinspect_kafka_service_duration_seconds that was waited by order of the client: long polls, waits for"
-    " members of a group.",
-    NS_PER_SECOND,
-    of_broker=True,
-)
-LATENCY = Metric(
-    "kinspect_kafka_latency_seconds",
-    HISTOGRAM,
-    ("api",),
-    "Time from the request's last byte to the answer's first.",
-    NS_PER_SECOND,
-    of_broker=True,
-    detail=True,
-)
-FETCH_WAIT = Metric(
-    "kinspect_kafka_fetch_wait_seconds_total",
-    COUNTER,
-    (),
-    "Service time of fetches that gave no record.",
-    NS_PER_SECOND,
-)
-THROTTLE = Metric(
-    "kinspect_kafka_throttle_seconds_total",
-    COUNTER,
-    ("api",),
-    "Time for which brokers told clients to wait.",
-    MS_PER_SECOND,
-)
-MESSAGE_BYTES = Metric(
-    "kinspect_kafka_message_bytes_total",
-    COUNTER,
-    ("api", "direction"),
-    "Bytes of messages with their size fields.",
-)
-TOPIC_BYTES = Metric(
-    "kinspect_kafka_topic_record_bytes_total",
-    COUNTER,
-    ("topic", "direction"),
-    "Bytes of record sets on the wire.",
-)
-TOPIC_RECORDS = Metric(
-    "kinspect_kafka_topic_records_total", COUNTER, ("topic", "direction"), "Records in these record sets."
-)
-TOPIC_ERRORS = Metric(
-    "kinspect_kafka_topic_errors_total",
-    COUNTER,
-    ("topic", "error"),
-    "Error codes in a topic's part of responses.",
-)
-CLIENT_EXCHANGES = Metric(
-    "kinspect_kafka_client_exchanges_total",
-    COUNTER,
-    ("client_id", "software_name", "software_version"),
-    "Exchanges by client id and software.",
-    detail=True,
-)
-GROUP_EXCHANGES = Metric(
-    "kinspect_kafka_group_exchanges_total",
-    COUNTER,
-    ("group", "api"),
-    "Requests of group members: joins, syncs, leaves, heartbeats, commits.",
-    detail=True,
-)
-VERSION_EXCHANGES = Metric(
-    "kinspect_kafka_api_version_exchanges_total",
-    COUNTER,
-    ("api", "api_version"),
-    "Exchanges by version.",
-    detail=True,
-)
-CONNECTIONS_ENDED = Metric(
-    "kinspect_connections_total", COUNTER, ("kind", "end_reason"), "TCP connections that ended."
-)
-GAPS = Metric("kinspect_gaps_total", COUNTER, ("cause",), "Holes in streams of Kafka connections.")
-GAP_BYTES = Metric("kinspect_gap_bytes_total", COUNTER, ("cause",), "Bytes in these holes.")
-PROBLEMS = Metric("kinspect_problems_total", COUNTER, ("code",), "Problems of messages.")
-LAST_EXCHANGE = Metric(
-    "kinspect_last_exchange_timestamp_seconds",
-    GAUGE,
-    (),
-    "When the exchange that was counted last completed.",
-    NS_PER_SECOND,
-)
-OVERFLOW = Metric(
-    "kinspect_metrics_label_overflow_total", COUNTER, ("label",), f"Times that a label value was {OTHER}."
-)
-METRICS = (
-    EXCHANGES,
-    UNANSWERED_REQUESTS,
-    ERRORS,
-    SERVICE,
-    EXPECTED_WAIT,
-    LATENCY,
-    FETCH_WAIT,
-    THROTTLE,
-    MESSAGE_BYTES,
-    TOPIC_BYTES,
-    TOPIC_RECORDS,
-    TOPIC_ERRORS,
-    CLIENT_EXCHANGES,
-    GROUP_EXCHANGES,
-    VERSION_EXCHANGES,
-    CONNECTIONS_ENDED,
-    GAPS,
-    GAP_BYTES,
-    PROBLEMS,
-    LAST_EXCHANGE,
-    OVERFLOW,
-)
+def metrics_of(table: str) -> dict[str, Metric]:
+    """The metrics of a table, by their names. A line has the name, the kind, the labels, `ns` or `ms` if these are the
+    amounts, `broker` and `detail` (see `Metric`), and what it counts."""
+    found = {}
+    for line in table.strip().splitlines():
+        name, kind, labels, options, about = map(str.strip, line.split("|"))
+        (unit,) = [amounts for word, amounts in _UNITS.items() if word in options.split()] or [1]
+        flags = "broker" in options.split(), "detail" in options.split()
+        found[name] = Metric(name, kind, tuple(labels.split()), " ".join(about.split()), unit, *flags)
+    return found
+
+
+_NAMED = metrics_of("""
+kinspect_kafka_exchanges_total | counter | api outcome | broker | Exchanges.
+kinspect_kafka_unanswered_total | counter | api reason | broker | Requests without an answer that was due.
+kinspect_kafka_errors_total | counter | api error expected | broker | Error codes in responses, each occurrence.
+kinspect_kafka_service_duration_seconds | histogram | api | ns broker | Time until the answer began, without the wait \
+    behind other requests of the connection.
+kinspect_kafka_expected_wait_seconds | histogram | api | ns broker | The part of \
+    kinspect_kafka_service_duration_seconds that was waited by order of the client: long polls, waits for members of a \
+    group.
+kinspect_kafka_latency_seconds | histogram | api | ns broker detail | Time from the request's last byte to the \
+    answer's first.
+kinspect_kafka_fetch_wait_seconds_total | counter | | ns | Service time of fetches that gave no record.
+kinspect_kafka_throttle_seconds_total | counter | api | ms | Time for which brokers told clients to wait.
+kinspect_kafka_message_bytes_total | counter | api direction | | Bytes of messages with their size fields.
+kinspect_kafka_topic_record_bytes_total | counter | topic direction | | Bytes of record sets on the wire.
+kinspect_kafka_topic_records_total | counter | topic direction | | Records in these record sets.
+kinspect_kafka_topic_errors_total | counter | topic error | | Error codes in a topic's part of responses.
+kinspect_kafka_client_exchanges_total | counter | client_id software_name software_version | detail | Exchanges by \
+    client id and software.
+kinspect_kafka_group_exchanges_total | counter | group api | detail | Requests of group members: joins, syncs, leaves, \
+    heartbeats, commits.
+kinspect_kafka_api_version_exchanges_total | counter | api api_version | detail | Exchanges by version.
+kinspect_connections_total | counter | kind end_reason | | TCP connections that ended.
+kinspect_gaps_total | counter | cause | | Holes in streams of Kafka connections.
+kinspect_gap_bytes_total | counter | cause | | Bytes in these holes.
+kinspect_problems_total | counter | code | | Problems of messages.
+kinspect_last_exchange_timestamp_seconds | gauge | | ns | When the exchange that was counted last completed.
+kinspect_metrics_label_overflow_total | counter | label | | Times that a label value was _other.
+""")
+METRICS = (*_NAMED.values(),)
 """The metrics of `KafkaMetrics`."""
+EXCHANGES = _NAMED["kinspect_kafka_exchanges_total"]
+UNANSWERED_REQUESTS = _NAMED["kinspect_kafka_unanswered_total"]
+ERRORS = _NAMED["kinspect_kafka_errors_total"]
+SERVICE = _NAMED["kinspect_kafka_service_duration_seconds"]
+EXPECTED_WAIT = _NAMED["kinspect_kafka_expected_wait_seconds"]
+LATENCY = _NAMED["kinspect_kafka_latency_seconds"]
+FETCH_WAIT = _NAMED["kinspect_kafka_fetch_wait_seconds_total"]
+THROTTLE = _NAMED["kinspect_kafka_throttle_seconds_total"]
+MESSAGE_BYTES = _NAMED["kinspect_kafka_message_bytes_total"]
+TOPIC_BYTES = _NAMED["kinspect_kafka_topic_record_bytes_total"]
+TOPIC_RECORDS = _NAMED["kinspect_kafka_topic_records_total"]
+TOPIC_ERRORS = _NAMED["kinspect_kafka_topic_errors_total"]
+CLIENT_EXCHANGES = _NAMED["kinspect_kafka_client_exchanges_total"]
+GROUP_EXCHANGES = _NAMED["kinspect_kafka_group_exchanges_total"]
+VERSION_EXCHANGES = _NAMED["kinspect_kafka_api_version_exchanges_total"]
+CONNECTIONS_ENDED = _NAMED["kinspect_connections_total"]
+GAPS = _NAMED["kinspect_gaps_total"]
+GAP_BYTES = _NAMED["kinspect_gap_bytes_total"]
+PROBLEMS = _NAMED["kinspect_problems_total"]
+LAST_EXCHANGE = _NAMED["kinspect_last_exchange_timestamp_seconds"]
+OVERFLOW = _NAMED["kinspect_metrics_label_overflow_total"]
 
 
 class Durations:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from kinspect import __version__
-from kinspect.analysis.metrics import COUNTER, GAUGE, Metric, Series
+from kinspect.analysis.metrics import Metric, Series, metrics_of
 from kinspect.cli.health import Health
 from kinspect.cli.readrun import ReadRun
 from kinspect.form import COMPILED
 from kinspect.kafka.view.view import SCHEMA_VERSION
-from kinspect.model import LIMITS, NS_PER_SECOND
+from kinspect.model import LIMITS
 
 KINDS = ("kafka", "tls", "other", "empty")
 UNDECODED = "undecoded_bytes"
@@ -61,100 +61,49 @@ def _one(field: str) -> Look:
 
 _BUILD = (__version__, "compiled" if COMPILED else "interpreted", str(SCHEMA_VERSION))
 
-HEALTH: tuple[tuple[Metric, Look], ...] = (
-    (
-        Metric(
-            "kinspect_build_info",
-            GAUGE,
-            ("version", "form", "schema_version"),
-            "1; the labels tell which kinspect runs.",
-        ),
-        lambda *_: {_BUILD: 1},
-    ),
-    (
-        Metric(
-            "kinspect_capture_packets_total",
-            COUNTER,
-            ("interface",),
-            "Packets taken out of the kernel's ring.",
-        ),
-        _of_interfaces("packets"),
-    ),
-    (
-        Metric(
-            "kinspect_capture_bytes_total", COUNTER, ("interface",), "Bytes of these packets on the wire."
-        ),
-        _of_interfaces("bytes"),
-    ),
-    (
-        Metric(
-            "kinspect_capture_dropped_packets_total",
-            COUNTER,
-            ("interface", "where"),
-            "Packets without room: in the kernel's ring, or in the queue.",
-        ),
-        _drops,
-    ),
-    (
-        Metric(
-            "kinspect_capture_interface_up",
-            GAUGE,
-            ("interface",),
-            "1 while packets of the interface are captured, 0 while it is away.",
-        ),
-        _of_interfaces("up"),
-    ),
-    (Metric("kinspect_queue_bytes", GAUGE, (), "Bytes that wait to be decoded."), _one("queue_bytes")),
-    (Metric("kinspect_queue_limit_bytes", GAUGE, (), "Bytes that may wait (--queue)."), _one("queue_limit")),
-    (
-        Metric(
-            "kinspect_decode_lag_seconds",
-            GAUGE,
-            (),
-            "Time since the capturing process handed over what is decoded now; below 0.2 with nothing to do.",
-            NS_PER_SECOND,
-        ),
-        _one("lag_ns"),
-    ),
-    (
-        Metric(
-            "kinspect_output_blocked_seconds_total",
-            COUNTER,
-            (),
-            "Time spent in writes to standard output or the file of -o.",
-            NS_PER_SECOND,
-        ),
-        _one("blocked_ns"),
-    ),
-    (
-        Metric("kinspect_connections", GAUGE, ("kind",), "Open TCP connections."),
-        lambda decoding, _: {(kind,): decoding.connections.get(kind, 0) for kind in KINDS},
-    ),
-    (
-        Metric(
-            "kinspect_undecoded_bytes_total",
-            COUNTER,
-            (),
-            "Bytes of Kafka connections that belong to no message.",
-        ),
-        _one("undecoded_bytes"),
-    ),
-    (
-        Metric("kinspect_limits_hit_total", COUNTER, ("limit",), "Times that a limit was reached."),
-        # Each is there from the start: of a series that begins with a count Prometheus sees no increase.
-        lambda decoding, _: {
-            (limit,): decoding.limits.get(limit, 0) for limit in {**dict.fromkeys(LIMITS), **decoding.limits}
-        },
-    ),
-    (
-        Metric("kinspect_unresolved_topic_ids", GAUGE, (), "Topic ids whose name no message told."),
-        _one("unresolved"),
-    ),
-)
-"""The metrics of kinspect itself, and where their values are."""
+_LOOKS: dict[str, Look] = {
+    "kinspect_build_info": lambda *_: {_BUILD: 1},
+    "kinspect_capture_packets_total": _of_interfaces("packets"),
+    "kinspect_capture_bytes_total": _of_interfaces("bytes"),
+    "kinspect_capture_dropped_packets_total": _drops,
+    "kinspect_capture_interface_up": _of_interfaces("up"),
+    "kinspect_queue_bytes": _one("queue_bytes"),
+    "kinspect_queue_limit_bytes": _one("queue_limit"),
+    "kinspect_decode_lag_seconds": _one("lag_ns"),
+    "kinspect_output_blocked_seconds_total": _one("blocked_ns"),
+    "kinspect_connections": lambda decoding, _: {
+        (kind,): decoding.connections.get(kind, 0) for kind in KINDS
+    },
+    "kinspect_undecoded_bytes_total": _one("undecoded_bytes"),
+    # Each is there from the start: of a series that begins with a count Prometheus sees no increase.
+    "kinspect_limits_hit_total": lambda decoding, _: {
+        (limit,): decoding.limits.get(limit, 0) for limit in {**dict.fromkeys(LIMITS), **decoding.limits}
+    },
+    "kinspect_unresolved_topic_ids": _one("unresolved"),
+}
+"""Where the values of metrics are."""
+HEALTH = metrics_of("""
+kinspect_build_info | gauge | version form schema_version | | 1; the labels tell which kinspect runs.
+kinspect_capture_packets_total | counter | interface | | Packets taken out of the kernel's ring.
+kinspect_capture_bytes_total | counter | interface | | Bytes of these packets on the wire.
+kinspect_capture_dropped_packets_total | counter | interface where | | Packets without room: in the kernel's ring, or \
+    in the queue.
+kinspect_capture_interface_up | gauge | interface | | 1 while packets of the interface are captured, 0 while it is \
+    away.
+kinspect_queue_bytes | gauge | |  | Bytes that wait to be decoded.
+kinspect_queue_limit_bytes | gauge | |  | Bytes that may wait (--queue).
+kinspect_decode_lag_seconds | gauge | | ns | Time since the capturing process handed over what is decoded now; below \
+    0.2 with nothing to do.
+kinspect_output_blocked_seconds_total | counter | | ns | Time spent in writes to standard output or the file of -o.
+kinspect_connections | gauge | kind | | Open TCP connections.
+kinspect_undecoded_bytes_total | counter | |  | Bytes of Kafka connections that belong to no message.
+kinspect_limits_hit_total | counter | limit | | Times that a limit was reached.
+kinspect_unresolved_topic_ids | gauge | |  | Topic ids whose name no message told.
+""")
+"""The metrics of kinspect itself."""
 
 
 def own_metrics(decoding: Decoding, health: Health) -> Iterator[tuple[Metric, Series]]:
     """Each metric of kinspect itself, with its values."""
-    for metric, look in HEALTH:
-        yield metric, look(decoding, health)
+    for name, metric in HEALTH.items():
+        yield metric, _LOOKS[name](decoding, health)

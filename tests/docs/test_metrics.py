@@ -16,7 +16,7 @@ PAGE = ROOT / "docs" / "metrics.md"
 GRAFANA = ROOT / "docs" / "grafana"
 RULES = GRAFANA / "kinspect.rules.yml"
 DASHBOARD = json.loads((GRAFANA / "kinspect.json").read_text("utf-8"))
-ALL = {metric.name: metric for metric in (*METRICS, *(metric for metric, _ in HEALTH))}
+ALL = {metric.name: metric for metric in (*METRICS, *HEALTH.values())}
 NAME = re.compile(r"\b(?:kinspect_|process_)\w+")
 RECORDED = re.compile(r"\bkinspect:\w+:\w+")
 # `by (api, le)`, `{{api}}`

@@ -42,7 +42,7 @@ def test_a_collector_hears_of_drops_and_lag(live, collector):
         metric.name: metric
         for metric in collector.requests["/v1/metrics"][-1].resource_metrics[0].scope_metrics[0].metrics
     }
-    own = {dotted(metric.name): metric.kind for metric, _ in HEALTH}
+    own = {dotted(metric.name): metric.kind for metric in HEALTH.values()}
     assert own.keys() <= newest.keys()
     for name, kind in own.items():
         assert newest[name].WhichOneof("data") == ("sum" if kind == COUNTER else "gauge")

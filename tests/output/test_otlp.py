@@ -521,7 +521,7 @@ def test_what_an_item_takes_of_the_queue_is_its_text():
 
 
 def test_names_are_those_of_prometheus_with_dots():
-    metrics = [*METRICS, *(metric for metric, _ in HEALTH)]
+    metrics = [*METRICS, *HEALTH.values()]
     found = {metric.name: (dotted(metric.name), unit_of(metric.name)) for metric in metrics}
     assert len({name for name, _ in found.values()}) == len(metrics)
     assert found["kinspect_output_blocked_seconds_total"] == ("kinspect.output.blocked", "s")
