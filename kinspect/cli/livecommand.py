@@ -252,8 +252,10 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
             if counted is not None and not status:
                 print_answers(counted, run, values, saving)
             status = max(status, run.close())
-            if not values["quiet"]:
-                _print_no_drops(capture)
+            # The summary names drops alone, and in a live capture their absence matters.
+            for key in () if values["quiet"] else DROPS:
+                if not getattr(capture.status, key):
+                    click.echo(COUNTED[key].format(0), err=True)
         except OSError as error:
             _complain_unwritten(run.stream, error)
             status = FAILED
@@ -309,10 +311,3 @@ def _saving(values: dict[str, Any]) -> Saving | None:
 def _is_same(path: str, other: str | None) -> bool:
     """True if two names are of the same file, even one to be made."""
     return other is not None and os.path.realpath(path) == os.path.realpath(other)
-
-
-def _print_no_drops(capture: Live) -> None:
-    """Print that there were no drops: the summary names drops alone, and in a live capture their absence matters."""
-    for key in DROPS:
-        if not getattr(capture.status, key):
-            click.echo(COUNTED[key].format(0), err=True)

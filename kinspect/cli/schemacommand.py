@@ -281,17 +281,13 @@ def _changes(name: str, version: int, versions: Iterable[int], directions: Seque
     found = []
     for direction in directions:
         before, after = (
-            [path for path, _, _ in each_field(_stable(name, v, direction).fields)]
+            [path for path, _, _ in each_field(_layouts(name, v, (direction,))[0].fields)]
             for v in (max(earlier), version)
         )
         prefix = f"{direction}." if direction else ""
         found += [f"+{prefix}{path}" for path in _missing(after, before)]
         found += [f"-{prefix}{path}" for path in _missing(before, after)]
     return found
-
-
-def _stable(name: str, version: int, direction: str | None) -> Layout:
-    return _layouts(name, version, (direction,))[0]
 
 
 def _missing(paths: Sequence[str], others: Sequence[str]) -> list[str]:
@@ -395,11 +391,8 @@ def _remarks(field: Field) -> str:
         remarks.append(f"tag {field.tag}")
     if field.entity:
         remarks.append(field.entity)
-    if _is_own_default(field.default):
-        remarks.append(f"default {'null' if field.default is None else field.default}")
+    default = field.default
+    # Those of their types go without saying.
+    if default is None or (isinstance(default, int | float | str) and default not in (0, "", ZERO_UUID)):
+        remarks.append(f"default {'null' if default is None else default}")
     return ", ".join(remarks)
-
-
-def _is_own_default(default: Any) -> bool:
-    """True if a default differs from its type's own."""
-    return default is None or (isinstance(default, int | float | str) and default not in (0, "", ZERO_UUID))

@@ -98,7 +98,7 @@ class Stats:
             "open_connections": found.connections,
             "since_last": {
                 "seconds": _seconds(since),
-                **{key: _rounded(counted[key] - before[key]) for key in GROWING},
+                **{key: round(counted[key] - before[key], 3) for key in GROWING},
             },
             "line_truncated": False,
         }
@@ -107,7 +107,3 @@ class Stats:
 
 def _seconds(nanoseconds: int) -> float:
     return round(nanoseconds / NS_PER_SECOND, 3)
-
-
-def _rounded(number: float) -> float:
-    return round(number, 3) if isinstance(number, float) else number

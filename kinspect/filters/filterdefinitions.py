@@ -260,22 +260,6 @@ def _ends(facts: Facts) -> tuple[HostPort, HostPort]:
     return (connection.client_ip, connection.client_port), (connection.broker_ip, connection.broker_port)
 
 
-def _both_ports(client: HostPort, broker: HostPort) -> Sequence[str]:
-    return str(client[1]), str(broker[1])
-
-
-def _both_ips(client: HostPort, broker: HostPort) -> Sequence[str]:
-    return client[0], broker[0]
-
-
-def _client_ip(client: HostPort, broker: HostPort) -> Sequence[str]:
-    return (client[0],)
-
-
-def _broker_ip(client: HostPort, broker: HostPort) -> Sequence[str]:
-    return (broker[0],)
-
-
 def _bodies_known(facts: Facts) -> bool:
     """True if every message that was sent could be read to its end, as far as known."""
     return bool(facts.request_read) and facts.response_read is not False
@@ -382,7 +366,7 @@ HOST = MatchingEnds(
     turn=2,
     needs=SEGMENTS,
     check=host_predicate,
-    known=_both_ips,
+    known=lambda client, broker: (client[0], broker[0]),
     called="addresses",
 )
 CLIENT_HOST = MatchingEnds(
@@ -390,14 +374,14 @@ CLIENT_HOST = MatchingEnds(
     turn=2,
     cuts=CLIENTS,
     check=host_predicate,
-    known=_client_ip,
+    known=lambda client, broker: client[:1],
     called="clients' addresses",
 )
 BROKER_HOST = MatchingEnds(
     help="Addresses or networks of the broker.",
     turn=2,
     check=host_predicate,
-    known=_broker_ip,
+    known=lambda client, broker: broker[:1],
     called="brokers' addresses",
 )
 PORT = MatchingEnds(
@@ -405,7 +389,7 @@ PORT = MatchingEnds(
     turn=1,
     needs=SEGMENTS,
     check=port_predicate,
-    known=_both_ports,
+    known=lambda client, broker: (str(client[1]), str(broker[1])),
     offered=lambda facts: (str(facts.connection.broker_port),),
     called="ports",
 )

@@ -117,16 +117,12 @@ class Detail(PieceSink):
             final = len(item) - 1
             for index, entry in enumerate(item):
                 self._item(below, index == final, (f"[{index}]", NULL), entry)
-        elif _may_be_long(item):
+        elif len(item) > PART if isinstance(item, str) else isinstance(item, list) and item:
             write(above, last, chain((label, SPACE), scalar(item)))
         elif name:
             write(above, last, (label, SPACE, _word(item), (f" ({name})", NULL)))
         else:
             write(above, last, (label, SPACE, _word(item)))
-
-
-def _may_be_long(item: Any) -> bool:
-    return len(item) > PART if isinstance(item, str) else isinstance(item, list) and bool(item)
 
 
 def scalar(item: Any) -> Iterator[StyledText]:

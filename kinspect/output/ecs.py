@@ -114,11 +114,9 @@ def _outcome(line: Line) -> str:
 
 
 def _event_type(line: Line) -> list[str]:
-    return ["connection", "protocol", "error"] if fails(line) else ["connection", "protocol"]
-
-
-def _connection_event_type(line: Line) -> list[str]:
-    return ["connection", "info" if line.get("end_reason") == "capture_end" else "end"]
+    if line["type"] == CONNECTION:
+        return ["connection", "info" if line["end_reason"] == "capture_end" else "end"]
+    return ["connection", "protocol", *["error"] * fails(line)]
 
 
 def _action(line: Line) -> str | None:
@@ -130,12 +128,8 @@ def _protocol(line: Line) -> str | None:
     return kind if kind in ("kafka", "tls") else None
 
 
-def _addresses(line: Line) -> list[str]:
-    return [*dict.fromkeys(filter(None, (at(line, "client.ip"), at(line, "broker.ip"))))]
-
-
-def _users(line: Line) -> list[str]:
-    return [*filter(None, (at(line, "client.principal"),))]
+def _distinct(*paths: str) -> Source:
+    return lambda line: [*dict.fromkeys(filter(None, (at(line, path) for path in paths)))]
 
 
 def _error_message(line: Line) -> str | None:
@@ -163,10 +157,6 @@ def _tls_name(line: Line) -> str | None:
     return None if version is None else version.partition(" ")[0].lower()
 
 
-def _original(line: Line) -> str:
-    return json_text(line)
-
-
 # ---------------------------------------------------------------------- the table
 
 
@@ -189,7 +179,7 @@ KEYS = (
     EcsKey("event.kind", KEYWORD, _always("metric"), (SUMMARY, STATS)),
     EcsKey("event.category", KEYWORD, _always(["network"])),
     EcsKey("event.type", KEYWORD, _event_type, (EXCHANGE,)),
-    EcsKey("event.type", KEYWORD, _connection_event_type, (CONNECTION,)),
+    EcsKey("event.type", KEYWORD, _event_type, (CONNECTION,)),
     EcsKey("event.type", KEYWORD, _always(["info"]), (GAP, SUMMARY, STATS)),
     EcsKey("event.module", KEYWORD, _always("kinspect")),
     EcsKey("event.dataset", KEYWORD, lambda line: f"kinspect.{line['type']}"),
@@ -203,7 +193,7 @@ KEYS = (
     EcsKey("event.duration", LONG, _nanoseconds("latency_ms"), (EXCHANGE,)),
     EcsKey("event.duration", LONG, _elapsed, (CONNECTION, SUMMARY)),
     EcsKey("event.id", KEYWORD, "event_id"),
-    EcsKey("event.original", KEPT, _original, (SUMMARY, STATS)),
+    EcsKey("event.original", KEPT, json_text, (SUMMARY, STATS)),
     EcsKey("network.transport", KEYWORD, _always("tcp"), (EXCHANGE, CONNECTION, GAP)),
     EcsKey("network.protocol", KEYWORD, _always("kafka"), (EXCHANGE, GAP)),
     EcsKey("network.protocol", KEYWORD, _protocol, (CONNECTION,)),
@@ -223,8 +213,8 @@ KEYS = (
     EcsKey("server.domain", KEYWORD, "server_name", (CONNECTION,)),
     EcsKey("destination.domain", KEYWORD, "server_name", (CONNECTION,)),
     EcsKey("user.name", KEYWORD, "client.principal", ENDS),
-    EcsKey("related.ip", IP, _addresses, ENDS),
-    EcsKey("related.user", KEYWORD, _users, ENDS),
+    EcsKey("related.ip", IP, _distinct("client.ip", "broker.ip"), ENDS),
+    EcsKey("related.user", KEYWORD, _distinct("client.principal"), ENDS),
     EcsKey("user_agent.name", KEYWORD, "client.software_name", ENDS),
     EcsKey("user_agent.version", KEYWORD, "client.software_version", ENDS),
     EcsKey("user_agent.original", KEYWORD, software, ENDS),

@@ -154,7 +154,7 @@ class FetchSessions:
         if session is None:
             self._room.under_way += 1
             session = self._keep(key, _FetchSession(epoch, NO_PARTITIONS, 0, False))
-        elif not request.complete or epoch != _after(session.epoch):
+        elif not request.complete or epoch != session.epoch % GREATEST_EPOCH + 1:
             self._hold(session, NO_PARTITIONS, 0)
             session.whole = False
         session.epoch = epoch
@@ -212,10 +212,6 @@ def _session_from(state: Sequence[Any]) -> _FetchSession:
     epoch, partitions, whole = state
     known = partitions_from(partitions)
     return _FetchSession(epoch, known, partition_count(known), whole)
-
-
-def _after(epoch: int) -> int:
-    return INITIAL + 1 if epoch == GREATEST_EPOCH else epoch + 1
 
 
 def _made(response: WireMessage | None) -> int | None:

@@ -76,8 +76,8 @@ class LearnedNames:
         learned = self._names.get(topic_id)
         if learned is not None and learned[0] < key:
             return learned[1]
-        if topic_id != ZERO_UUID:
-            self.add_unresolved((topic_id,))
+        if topic_id != ZERO_UUID and len(self.unresolved) < UNRESOLVED_KEPT:
+            self.unresolved.add(topic_id)
         return None
 
     def take_new(self) -> tuple[list[tuple[str, str, LineKey]], list[tuple[str, int, int, LineKey]]]:
@@ -99,10 +99,3 @@ class LearnedNames:
             self.learn(topic_id, name, tuple(key))
         for ip, port, node_id, key in nodes:
             self.learn_node(ip, port, node_id, tuple(key))
-
-    def add_unresolved(self, topic_ids: Iterable[str]) -> None:
-        """Add ids that were looked up elsewhere and not known."""
-        for topic_id in topic_ids:
-            if len(self.unresolved) >= UNRESOLVED_KEPT:
-                return
-            self.unresolved.add(topic_id)
