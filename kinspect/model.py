@@ -38,24 +38,10 @@ RESPONSE: Final = "response"
 
 # The closed list of problem codes; docs/output.md explains each.
 PROBLEM_CODES: Final = frozenset(
-    {
-        "cap",
-        "conflict",
-        "crc_mismatch",
-        "decompression",
-        "gap",
-        "invalid_utf8",
-        "malformed",
-        "malformed_records",
-        "negative_latency",
-        "out_of_order",
-        "trailing_bytes",
-        "truncated_capture",
-        "uncertain_pairing",
-        "unknown_api",
-        "unknown_version",
-        "unsure_layout",
-    }
+    """
+    cap conflict crc_mismatch decompression gap invalid_utf8 malformed malformed_records negative_latency
+    out_of_order trailing_bytes truncated_capture uncertain_pairing unknown_api unknown_version unsure_layout
+    """.split()
 )
 
 

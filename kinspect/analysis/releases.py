@@ -22,34 +22,13 @@ Offer = tuple[tuple[int, int, int], ...]
 # ControlledShutdown without a client id is not offered.
 _ANY_LEAST = frozenset({PRODUCE, CONTROLLED_SHUTDOWN})
 # Last patch releases that speak what the release does: the table has those alone that speak something else.
-_LAST_PATCH = {
-    "0.8.1": 1,
-    "0.8.2.0": 2,
-    "0.9.0.0": 1,
-    "0.10.0.0": 1,
-    "0.10.1.0": 1,
-    "0.10.2.0": 2,
-    "0.11.0.0": 3,
-    "1.0.0": 2,
-    "1.1.0": 1,
-    "2.0.0": 1,
-    "2.1.0": 1,
-    "2.2.0": 2,
-    "2.3.0": 1,
-    "2.4.0": 1,
-    "2.5.0": 1,
-    "2.6.0": 3,
-    "2.7.0": 2,
-    "2.8.0": 2,
-    "3.0.0": 2,
-    "3.1.0": 2,
-    "3.2.0": 3,
-    "3.3.0": 2,
-    "3.4.0": 1,
-    "3.5.0": 2,
-    "3.6.0": 2,
-    "3.7.0": 2,
-}
+_LAST_PATCH = dict(
+    pair.split(":")
+    for pair in """
+    0.8.1:1 0.8.2.0:2 0.9.0.0:1 0.10.0.0:1 0.10.1.0:1 0.10.2.0:2 0.11.0.0:3 1.0.0:2 1.1.0:1 2.0.0:1 2.1.0:1 2.2.0:2
+    2.3.0:1 2.4.0:1 2.5.0:1 2.6.0:3 2.7.0:2 2.8.0:2 3.0.0:2 3.1.0:2 3.2.0:3 3.3.0:2 3.4.0:1 3.5.0:2 3.6.0:2 3.7.0:2
+    """.split()
+)
 
 
 @lru_cache(maxsize=1024)
@@ -91,4 +70,4 @@ def _patches(name: str) -> list[str]:
     if name == "0.8.1":
         return [name, "0.8.1.1"]
     line = name.rpartition(".")[0]
-    return [f"{line}.{patch}" for patch in range(last + 1)]
+    return [f"{line}.{patch}" for patch in range(int(last) + 1)]

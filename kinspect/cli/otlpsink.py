@@ -10,7 +10,7 @@ from typing import Any
 from kinspect import __version__
 from kinspect.analysis.metrics import Metric, Series
 from kinspect.cli import FAILED, complain
-from kinspect.cli.options import LOGS, METRICS, SPANS
+from kinspect.cli.options import LOGS, METRICS, SIGNALS, SPANS
 from kinspect.cli.otlpmetrics import OtlpMetrics
 from kinspect.cli.otlpoptions import Otlp
 from kinspect.kafka.exchange.exchange import Exchange
@@ -54,25 +54,24 @@ class OtlpSink(Sink):
         self._why: str | None = None
         self._told = False
         self._ending = threading.Event()
-        reasons, signals = Reasons(), asked.signals
-        self._logs: SendQueue[Any] | None = None
-        self._spans: SendQueue[Any] | None = None
-        self._states: SendQueue[Any] | None = None
-        if LOGS in signals:
-            self._logs = SendQueue(Sender(LOGS, asked.url, reasons, self._ending), waits, self._failed)
-        if SPANS in signals:
-            self._spans = SendQueue(Sender(SPANS, asked.url, reasons, self._ending), waits, self._failed)
-        if METRICS in signals:
-            send = Sender(METRICS, asked.url, reasons, self._ending)
-            # A state is put only if none is on its way, so that nobody waits.
-            self._states = SendQueue(lambda states: send(states[0]), True, self._failed, 2, 1)
+        reasons = Reasons()
+        asked_for = [signal for signal in SIGNALS if signal in asked.signals]
+        self._queues = {signal: self._queue(signal, waits, reasons) for signal in asked_for}
+        self._logs, self._states, self._spans = map(self._queues.get, SIGNALS)
         self._metrics = OtlpMetrics(self._telemetry)
         self._metrics.own = own
         self._due = time.monotonic() + METRICS_SECONDS
         self._closed = False
         self._left_out = 0
         self._without_time = 0
-        self.lines = asked.lines | ({CONNECTION, GAP} if METRICS in signals else set())
+        self.lines = asked.lines | ({CONNECTION, GAP} if METRICS in self._queues else set())
+
+    def _queue(self, signal: str, waits: bool, reasons: Reasons) -> SendQueue[Any]:
+        send = Sender(signal, self._asked.url, reasons, self._ending)
+        if signal != METRICS:
+            return SendQueue(send, waits, self._failed)
+        # A state is put only if none is on its way, so that nobody waits.
+        return SendQueue(lambda states: send(states[0]), True, self._failed, 2, 1)
 
     def take(self, line: Line) -> None:
         if isinstance(line, Exchange):
@@ -124,12 +123,6 @@ class OtlpSink(Sink):
             self._told = True
             complain(f"--otlp {self._asked.shown}: {self._why}; what is not delivered is counted")
 
-    @property
-    def _deliveries(self) -> dict[str, SendQueue[Any]]:
-        """Those that are used, by their signals."""
-        found = {LOGS: self._logs, METRICS: self._states, SPANS: self._spans}
-        return {signal: delivery for signal, delivery in found.items() if delivery is not None}
-
     def close(self, read: Input) -> Closed:
         self._closed = True
         told, status = [], 0
@@ -137,9 +130,9 @@ class OtlpSink(Sink):
             self._states.put(self._metrics.state())
         # All at once: each may wait for a collector that does not answer.
         self._ending.set()
-        for delivery in self._deliveries.values():
+        for delivery in self._queues.values():
             delivery.end()
-        for signal, delivery in self._deliveries.items():
+        for signal, delivery in self._queues.items():
             delivery.close()
             text = f"otlp: {delivery.sent:,} {plural(delivery.sent, *_CALLED[signal])} delivered"
             if delivery.lost:
@@ -163,7 +156,7 @@ class OtlpSink(Sink):
             return
         self._closed = True
         self._ending.set()
-        for signal, delivery in self._deliveries.items():
+        for signal, delivery in self._queues.items():
             delivery.discard()
             if delivery.lost:
                 called = plural(delivery.sent, *_CALLED[signal])

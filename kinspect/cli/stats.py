@@ -27,16 +27,9 @@ STATS_INTERVAL = (
     ),
 )
 STATS_RULES = (OptionRule("stats_interval", f"{{}} is for --emit {STATS}", unless=f"types={STATS}"),)
-GROWING = (
-    "captured_packets",
-    "captured_bytes",
-    "kernel_drops",
-    "queue_drops",
-    "interface_losses",
-    "output_blocked_seconds",
-    "exchanges",
-    "shown",
-)
+GROWING = """
+    captured_packets captured_bytes kernel_drops queue_drops interface_losses output_blocked_seconds exchanges shown
+""".split()
 """Counts since the run began, of which a line has the growth since the line before too."""
 
 
