@@ -268,12 +268,7 @@ _NO_SOURCE = _NoSource()
 
 
 def _work(
-    rings: list[Ring],
-    outbox: Outbox,
-    plan: Plan,
-    prelude: bytes,
-    files: SaveFiles | None,
-    channel: Channel,
+    rings: list[Ring], outbox: Outbox, plan: Plan, prelude: bytes, files: SaveFiles | None, channel: Channel
 ) -> None:
     """Run the capturing process from its start to its end."""
     # A session of its own: a terminal's signals (Ctrl-C, Ctrl-Z) are for the other process, which passes them on.

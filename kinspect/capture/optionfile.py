@@ -7,11 +7,7 @@ import stat
 
 from kinspect.errors import KinspectError
 
-KINDS = (
-    (stat.S_ISFIFO, "a pipe"),
-    (stat.S_ISCHR, "a device"),
-    (stat.S_ISBLK, "a device"),
-)
+KINDS = ((stat.S_ISFIFO, "a pipe"), (stat.S_ISCHR, "a device"), (stat.S_ISBLK, "a device"))
 QUOTED = 60
 MIB = 1 << 20
 

@@ -34,11 +34,7 @@ class FileLayout(NamedTuple):
 
 
 # Alexey Kuznetsov's Linux kernels wrote interface, protocol and packet type behind each record's header.
-_VARIANTS: Final = {
-    0xA1B2C3D4: (1000, 16),
-    0xA1B23C4D: (1, 16),
-    0xA1B2CD34: (1000, 24),
-}
+_VARIANTS: Final = {0xA1B2C3D4: (1000, 16), 0xA1B23C4D: (1, 16), 0xA1B2CD34: (1000, 24)}
 VARIANTS: Final = {
     pack(order + "I", magic): FileLayout(order, *variant)
     for magic, variant in _VARIANTS.items()

@@ -6,14 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kinspect.capture.reader import (
-    PACKET_LIMIT,
-    Findings,
-    damaged,
-    new_block,
-    packet_name,
-    truncated,
-)
+from kinspect.capture.reader import PACKET_LIMIT, Findings, damaged, new_block, packet_name, truncated
 from kinspect.capture.source import Source, SourceHead, read_at_least
 from kinspect.model import FRAME_BITS, Block
 

@@ -123,13 +123,7 @@ class PythonPackets:
         frame = 1
         for block in self._blocks():
             yield Block(
-                block.data,
-                frame,
-                block.times,
-                block.starts,
-                block.ends,
-                block.wire_lengths,
-                block.link_types,
+                block.data, frame, block.times, block.starts, block.ends, block.wire_lengths, block.link_types
             )
             frame += len(block)
 

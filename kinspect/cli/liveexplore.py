@@ -77,11 +77,7 @@ def explore_live(capture: Live, options: RunOptions) -> int:
     values = options.values
     # Like a pipe's, its data cannot be read again.
     inputs = Inputs(
-        [STDIN],
-        make_caps(values),
-        options.names,
-        frozenset(values["decode_as"]),
-        interface=capture.files[0],
+        [STDIN], make_caps(values), options.names, frozenset(values["decode_as"]), interface=capture.files[0]
     )
     spool = Spool(SPOOL_BYTES)
     store = Store(inputs, spool)

@@ -167,8 +167,7 @@ class LiveMetrics(Sink):
             yield from own_metrics(decoded, health(capture, run))
 
         exposition = Exposition(
-            collect,
-            {"": lambda: "self", "kinspect_capture": lambda: str(capture.worker)},
+            collect, {"": lambda: "self", "kinspect_capture": lambda: str(capture.worker)}
         )
         made: tuple[float, bytes] = 0.0, b""
 

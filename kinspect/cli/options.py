@@ -274,11 +274,7 @@ CAPS: dict[str, tuple[str, Size | Duration | Count, str]] = {
         COUNT,
         "Segments that wait behind a hole in one direction",
     ),
-    "max_total_bytes": (
-        "total_bytes",
-        SIZE,
-        "Bytes held over all connections, a quarter of it behind holes",
-    ),
+    "max_total_bytes": ("total_bytes", SIZE, "Bytes held over all connections, a quarter of it behind holes"),
     "max_in_flight": ("in_flight", COUNT, "Requests without a response on one connection"),
     "max_connections": ("connections", COUNT, "Connections tracked at once"),
     "max_body_bytes": ("body_bytes", SIZE, "Memory that one message's decoded body may take"),
@@ -315,11 +311,7 @@ INPUT = (
         help="Topic names: a JSON object, or lines `id name`.",
     ),
     click.option(
-        "--decode-as",
-        multiple=True,
-        type=PORT,
-        metavar="PORT",
-        help="This port is Kafka; repeatable.",
+        "--decode-as", multiple=True, type=PORT, metavar="PORT", help="This port is Kafka; repeatable."
     ),
 )
 

@@ -17,12 +17,7 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine, Line
 from kinspect.kafka.view.view import View
 from kinspect.output.linefacts import epoch, fails
-from kinspect.output.otlp import (
-    Reasons,
-    Sender,
-    Telemetry,
-    share,
-)
+from kinspect.output.otlp import Reasons, Sender, Telemetry, share
 from kinspect.output.semconv import FIELDS, AttributeNames, characters
 from kinspect.output.sendqueue import SendQueue
 from kinspect.sink import CONNECTION, GAP, Closed, Input, Sink

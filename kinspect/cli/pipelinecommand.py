@@ -238,11 +238,7 @@ def stream(folder: str, **values: Any) -> int:
     step = _step if progress and not values["quiet"] else lambda _: None
     # Failed reads are tried again.
     master = _master(values["master"], "local[*,4]")
-    with (
-        _session(master, settings, progress, step) as spark,
-        Interrupt() as interrupt,
-        _lost_with(interrupt),
-    ):
+    with _session(master, settings, progress, step) as spark, Interrupt() as interrupt, _lost_with(interrupt):
         running = Stream(spark, watch, values["out"], request, complain)
         step(f"watching {shown(folder)}")
         rows = dict.fromkeys(tables, 0)

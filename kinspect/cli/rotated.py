@@ -30,9 +30,7 @@ ROTATION = (
         help="Delete the oldest of more than N of them, those of earlier runs too.",
     ),
     click.option(
-        "--output-compress",
-        type=click.Choice([*COMPRESSIONS]),
-        help="Compress those that are complete.",
+        "--output-compress", type=click.Choice([*COMPRESSIONS]), help="Compress those that are complete."
     ),
 )
 

@@ -168,12 +168,7 @@ class TableWriter(PieceSink):
         return self._row(titles, lambda _: api, About([Text(ABOUT.title, style="bold")], []))
 
     def _row(
-        self,
-        shown: dict[Column, Text],
-        api: Callable[[int], Text],
-        about: About,
-        *,
-        failed: bool = False,
+        self, shown: dict[Column, Text], api: Callable[[int], Text], about: About, *, failed: bool = False
     ) -> list[Text]:
         """The lines of a row: one, or two if the last column does not fit in one, and it failed or room is little."""
         shown[API] = self._api_and_latency(api, shown[LATENCY])

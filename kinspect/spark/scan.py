@@ -18,17 +18,7 @@ from kinspect.link.cursor import Cursor
 from kinspect.link.fragments import PART
 from kinspect.model import FRAME_BITS, Block, Caps, Segment
 from kinspect.spark.chunkmerge import Bases
-from kinspect.spark.shuffle import (
-    EARLIEST,
-    FRAGMENT,
-    INSERT,
-    NO_TIME,
-    Chunk,
-    Gather,
-    batches,
-    pack,
-    rows_of,
-)
+from kinspect.spark.shuffle import EARLIEST, FRAGMENT, INSERT, NO_TIME, Chunk, Gather, batches, pack, rows_of
 from kinspect.spark.splits import Report, Split, read_split
 from kinspect.tcp.flowkeys import pair
 

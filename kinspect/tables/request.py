@@ -68,12 +68,7 @@ class Request:
     ) -> Inspector:
         """An inspector for one island, with the state that islands share."""
         inspector = Inspector(
-            caps=self.caps,
-            names=names,
-            keylog=keylog,
-            kafka_ports=self.kafka_ports,
-            emit=emit,
-            files=files,
+            caps=self.caps, names=names, keylog=keylog, kafka_ports=self.kafka_ports, emit=emit, files=files
         )
         if self.late_secrets:
             inspector.expect_secrets()

@@ -67,12 +67,7 @@ OTHERS = (
 )
 OF_LIST, OF_DETAILS = "In the list", "In the fields and the bytes"
 OF_PAGES = "Pages of answers, over the listed exchanges"
-SECTIONS = {
-    OF_LIST: LIST,
-    OF_DETAILS: DETAILS,
-    OF_PAGES: PAGES,
-    "Anywhere": OTHERS,
-}
+SECTIONS = {OF_LIST: LIST, OF_DETAILS: DETAILS, OF_PAGES: PAGES, "Anywhere": OTHERS}
 
 ON_LIVE = (
     KeyBinding(
@@ -90,10 +85,7 @@ ON_LIVE = (
 """The keys of the live view."""
 
 RECIPES = (
-    (
-        "The slowest exchange and its bytes",
-        "L  Enter:  then ↓ through its fields, their bytes are set off",
-    ),
+    ("The slowest exchange and its bytes", "L  Enter:  then ↓ through its fields, their bytes are set off"),
     ("What went wrong", "e  Enter:  errors stand above the fields, with their bytes"),
     ("What one client did", "/  client-id=NAME  Enter,  or f on one of its exchanges"),
 )

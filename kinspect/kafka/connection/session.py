@@ -107,12 +107,7 @@ class Session:
     """
 
     def __init__(
-        self,
-        ends: Ends,
-        flow: Flow,
-        numbering: LineNumbering,
-        ledger: Ledger,
-        desynchronised: frozenset[str],
+        self, ends: Ends, flow: Flow, numbering: LineNumbering, ledger: Ledger, desynchronised: frozenset[str]
     ) -> None:
         self.ends = ends
         self._flow = flow

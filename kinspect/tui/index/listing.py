@@ -7,15 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
-from kinspect.kafka.wire.wait import (
-    BROKER,
-    GROUP_WAIT,
-    IDLE,
-    LONG_POLL,
-    QUEUED,
-    RETRANSMITTED,
-    THROTTLED,
-)
+from kinspect.kafka.wire.wait import BROKER, GROUP_WAIT, IDLE, LONG_POLL, QUEUED, RETRANSMITTED, THROTTLED
 from kinspect.tui.index import row
 from kinspect.tui.index.choice import Choice
 from kinspect.tui.index.store import Store

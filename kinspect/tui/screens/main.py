@@ -87,11 +87,7 @@ ON_DETAILS = {
     "tshark": Short("tshark"),
     **ON_LIST,
 }
-ON_INPUT = {
-    "submit": Short("Apply", "Enter"),
-    "complete": Short("Complete", "Tab"),
-    "back": Short("Discard"),
-}
+ON_INPUT = {"submit": Short("Apply", "Enter"), "complete": Short("Complete", "Tab"), "back": Short("Discard")}
 ON_PAGE = {
     "list": Short("List"),
     "open": Short("Open"),
