@@ -57,7 +57,6 @@ from kinspect.errors import KinspectError
 from kinspect.filters.filterdefinitions import TIMES, cutting_more
 from kinspect.filters.values import parse_duration
 from kinspect.kafka.bodysummary import RecordField, RecordRoom, error_counts
-from kinspect.kafka.connection.fetchsessions import FETCH_APIS
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.fields import entities
 from kinspect.kafka.wire.ends import endpoint
@@ -65,7 +64,6 @@ from kinspect.model import REQUEST, RESPONSE
 from kinspect.output.columns import Column
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import (
-    ADD_OFFSETS_TO_TXN,
     END_TXN,
     FETCH,
     FIND_COORDINATOR,
@@ -85,8 +83,7 @@ from kinspect.protocol.fieldpaths import each_field
 
 KINDS = {api_key: kind for api_key, kind in schema.traits("group").items() if kind != "any"}
 """The kind of group that an API is for."""
-COORDINATED = schema.apis_with("group") - FETCH_APIS - {ADD_OFFSETS_TO_TXN}
-"""APIs about groups that the group's coordinator answers, no partition's leader and no transaction's coordinator."""
+COORDINATED = schema.apis_with("coordinator", "group")
 OF_ALL = frozenset({FETCH, LIST_OFFSETS, END_TXN})
 """APIs that tell of all groups, and name none."""
 NOT_THERE = frozenset({"COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"})

@@ -11,6 +11,8 @@ import pytest
 
 from kinspect.analysis.grouprows import CLASSIC, SHARE, STREAMS
 from kinspect.analysis.grouprows import CONSUMER as CONSUMER_GROUP
+from kinspect.answers.transactionsanswer import _ADD as TRANSACTION_APIS
+from kinspect.kafka.connection.fetchsessions import FETCH_APIS
 from kinspect.kafka.connection.roles import ADMIN, BROKER, CONSUMER, CONTROLLER, FOLLOWER, PRODUCER
 from kinspect.kafka.fields.resources import resource_fields
 from kinspect.kafka.fields.secrets import SECRET_FIELDS
@@ -32,6 +34,7 @@ WORDS = {
     },
     "wait": {"-", LONG_POLL, GROUP_WAIT},
     "group": {"-", CLASSIC, CONSUMER_GROUP, SHARE, STREAMS, "any"},
+    "coordinator": {"-", "group"},
     "member": {"-", "generation", "epoch"},
     "resource": {"-", *TYPES},
     "begins": {"-", "login", "connection", "client"},
@@ -80,6 +83,7 @@ def test_a_trait_is_what_the_fields_of_the_request_tell(api: schema.Api, trait: 
 def test_an_api_is_about_groups_if_its_request_names_one(api: schema.Api) -> None:
     named = any(field.entity == "groupId" for _, field, _ in each_field(api.request.fields))
     assert named == (schema.trait("group", api.key) is not None), f"{TABLE / TRAITS}"
+    assert named or schema.trait("coordinator", api.key) is None, f"{TABLE / TRAITS}"
 
 
 @each_api
@@ -87,6 +91,13 @@ def test_an_api_is_about_resources_if_its_request_names_one(api: schema.Api) -> 
     structs = [struct for _, _, struct in each_field(api.request.fields)]
     named = any(resource_fields([schema.snake_case(field.name) for field in struct]) for struct in structs)
     assert named == (schema.trait("resource", api.key) is not None), f"{TABLE / TRAITS}"
+
+
+@each_api
+def test_an_api_with_fetch_sessions_or_transactions_is_one_whose_code_knows_them(api: schema.Api) -> None:
+    fields = [field for _, field, _ in each_field(api.request.fields)]
+    assert (api.key in FETCH_APIS) == any(field.name.endswith("SessionEpoch") for field in fields)
+    assert api.key in TRANSACTION_APIS or all(field.entity != "transactionalId" for field in fields)
 
 
 def test_traits_stand_as_the_importer_writes_them() -> None:
