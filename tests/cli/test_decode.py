@@ -91,18 +91,6 @@ def test_the_size_in_front(kinspect):
         assert kinspect("decode", "--size-prefix", "yes", size + REQUEST.hex()).status == 1
 
 
-def test_secrets(kinspect):
-    for format_name in ("text", "json"):
-        hidden = kinspect("decode", "--format", format_name, LOGIN.hex())
-        assert hidden.status == 0
-        assert "secret" in hidden.out
-        assert "AGFsaWNlAGh1bnRlcjI=" not in hidden.out
-        assert (
-            "AGFsaWNlAGh1bnRlcjI="
-            in kinspect("decode", "--show-secrets", "--format", format_name, LOGIN.hex()).out
-        )
-
-
 def envelope() -> bytes:
     """A request with another in it, which makes a SCRAM credential."""
     credential = {"name": "a", "mechanism": 1, "iterations": 4096, "salt": HUNTER, "salted_password": HUNTER}

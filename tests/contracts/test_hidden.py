@@ -7,6 +7,7 @@ messages that are damaged or whose request is lost. Then each output that kinspe
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import fields, replace
@@ -31,7 +32,7 @@ from kinspect.answers import answerobject, answers
 from kinspect.cli import commands
 from kinspect.cli.exposition import Exposition
 from kinspect.cli.options import SIGNALS
-from kinspect.formats import FOLDER, FORMATS
+from kinspect.formats import FOLDER, FORMATS, those_with
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import View
 from kinspect.model import REQUEST, RESPONSE
@@ -279,6 +280,13 @@ def test_formats(read, sample, name):
         assert lacking(found[options], [*sample.secrets, *in_records]) == []
 
 
+@pytest.mark.parametrize("name", those_with("no_users"))
+def test_users(read, name):
+    emit = ["--emit", "exchange,connection"] if "emit" in FORMATS[name].has else []
+    assert b"alice" in read(name, *emit)
+    assert b"alice" not in read(name, *emit, "--no-users")
+
+
 def lacking(out, secrets):
     """The secrets that are not there."""
     return [each for each in secrets if each not in out and b64encode(each) not in out]
@@ -387,15 +395,17 @@ def test_collectors(kinspect, sample):
 
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_decode(kinspect, sample, form):
-    secret = []
+    def decode(raw, *options):
+        found = kinspect("decode", raw.hex(), "--format", form, "--payload", "text", *options)
+        return f"{found.out}{found.err}".encode()
+
     for made in sample.newest:
         for side, raw in zip((REQUEST, RESPONSE), made.raw(1), strict=True):
             told = f"--{side}", "--api", made.api_key, "--api-version", made.version
-            for options in (told, () if side == REQUEST else ["--response"]):
-                found = kinspect("decode", raw.hex(), "--format", form, *options, "--payload", "text")
-                assert not shows(SECRET, f"{found.out}{found.err}".encode()), (made, side)
-                secret.append(found.out)
-    assert secret
+            assert not shows(SECRET, decode(raw, *told))
+            assert not shows(SECRET, decode(raw, *told[: side == RESPONSE]))
+            planted = re.findall(SECRET + rb"\d+", raw)
+            assert lacking(decode(raw, "--show-secrets", *told), planted) == []
 
 
 def test_messages_of_errors(kinspect, sample, tmp_path):

@@ -49,13 +49,6 @@ def test_what_anybody_may_write_is_no_formula():
     assert CsvRows(View(fields=("client.id", "client"))).exchange(exchange).startswith(b"'=1+1,ip=127.0.0.1;")
 
 
-def test_users_are_left_out(kinspect):
-    path = CAPTURES / "4.4.0" / "sasl_plain.pcap.gz"
-    for option, names in (((), True), (("--no-users",), False)):
-        found = rows(kinspect("read", path, "-q", "--format", "csv", *option).out)
-        assert any(row["client.principal"] for row in found) is names
-
-
 def test_a_file_that_is_gone_on_with_keeps_its_columns(kinspect, tmp_path):
     out = tmp_path / "all.csv"
     once = kinspect("read", ERRORS, "-q", "--format", "csv").out

@@ -61,15 +61,6 @@ def test_nothing_of_a_capture_reaches_the_terminal_as_it_is(exchanges, stream):
     assert not set(text) & {"\x1b", "\x9b", "\u202e"}
 
 
-def test_secrets_are_hidden_unless_asked_for(exchanges, stream):
-    made = exchanges((SASL_AUTHENTICATE, 1, {"auth_bytes": b"\0user\0hunter2"}, {}))
-    text = printed(stream, made)
-    assert "auth_bytes null" in text
-    assert "auth_bytes_size 13" in text
-    assert "hunter2" not in text
-    assert "AHVzZXIAaHVudGVyMg==" in printed(stream, made, show_secrets=True)
-
-
 def test_colours_when_asked_for(exchanges, stream):
     assert "\x1b[1;31m" in printed(
         stream, exchanges((HEARTBEAT, 4, BEAT, {"error_code": 27})), color="always"

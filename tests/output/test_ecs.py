@@ -248,21 +248,6 @@ def test_the_message_is_one_printable_line(exchanges):
     assert line["kinspect"]["topic"]["name"][0] == f"{EVIL}0" * 20
 
 
-def test_users_are_left_out(kinspect):
-    capture = ROOT / "captures" / "4.4.0" / "sasl_plain.pcap.gz"
-    arguments = ("read", "-q", "--format", ECS, "--emit", "exchange,connection", capture)
-    users = {json.loads(line).get("user", {}).get("name") for line in kinspect(*arguments).out.splitlines()}
-    assert "alice" in users
-    hidden = kinspect(*arguments, "--no-users").out
-    for line in map(json.loads, hidden.splitlines()):
-        assert "user" not in line
-        assert "user" not in line["related"]
-    native = kinspect(*(word if word != ECS else "jsonl" for word in arguments), "--no-users").out
-    lines = [json.loads(line) for line in native.splitlines()]
-    assert {line["type"] for line in lines} == {"exchange", "connection"}
-    assert {line["client"]["principal"] for line in lines} == {None}
-
-
 def test_bodies_are_one_text(kinspect, exchanges):
     (exchange,) = exchanges(beat(error=27))
     line = ecs(exchange, body="text")
