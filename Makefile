@@ -126,6 +126,7 @@ docs: $(INSTALLED)
 # What the release KAFKA_VERSION of Kafka defines, into the table and the pages made of it; its jars come from Maven Central.
 import: $(INSTALLED)
 	$(BIN)/python tools/broker/release.py
+	git add --intent-to-add kinspect/protocol/table # an API that is new is a file that is new
 	git diff --stat
 
 # The pictures of the explorer in docs/images, of captures in captures/.

@@ -515,10 +515,12 @@ def advice_for(code: int, api_key: int | None) -> ErrorAdvice:
 def configs() -> dict[str, Config]:
     """The configs that Kafka's releases define, by name."""
     found = {}
-    for line in _text("configs.txt").splitlines():
-        if not line.startswith("#"):
-            name, kinds, first, last, *password = line.split()
-            found[name] = Config(name, tuple(kinds.split(",")), first, last, bool(password))
+    title, *lines = _text("configs.txt").splitlines()
+    newest = title.partition(":")[0].split()[-1]
+    for line in lines:
+        name, kinds, first, last, *password = line.split()
+        last = newest if last == "-" else last
+        found[name] = Config(name, tuple(kinds.split(",")), first, last, bool(password))
     return found
 
 

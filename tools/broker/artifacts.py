@@ -9,10 +9,12 @@ from pathlib import Path
 import central
 from central import BUILD, ToolError, program
 
+from kinspect.protocol import schema
+
 HERE = Path(__file__).parent
 
-RELEASE = os.environ.get("KAFKA_VERSION") or "4.4.0"
-"""Release to run where none is named: the newest, and it runs on Java 17."""
+RELEASE = os.environ.get("KAFKA_VERSION") or [*schema.releases()][-1]
+"""Release to run where none is named: the newest that the table has."""
 
 OLDEST = (3, 5)
 """First release in which a KRaft broker can be formatted with SCRAM users."""

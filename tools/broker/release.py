@@ -24,7 +24,9 @@ from kinspect.protocol.importer.sources import release_key
 from kinspect.protocol.schema import TABLE, Config, configs
 from kinspect.protocol.tabletext import minor_release
 
-TITLE = "# configs of Kafka's releases: name, what they belong to, first and last release; `password` if of that type\n"
+TITLE = (
+    "# configs up to {}: name, what has it, first and last release (-: this one), password if of that type\n"
+)
 # Old releases log to standard output, too.
 CONFIG = re.compile(r"^config (?P<kind>[a-z-]+) (?P<type>[A-Z]+) (?P<name>\S+)$", re.MULTILINE)
 ERROR = re.compile(r"^error (-?\d+) ([A-Z0-9_]+) (retriable|final)$", re.MULTILINE)
@@ -53,11 +55,13 @@ def merged(one: Config, other: Config) -> Config:
 
 def configs_text(table: Mapping[str, Config]) -> str:
     """The text of configs.txt."""
+    newest = max((one.last for one in table.values()), key=release_key)
     rows = (
-        f"{name} {','.join(one.kinds)} {one.first} {one.last}{' password' if one.is_password else ''}\n"
+        f"{name} {','.join(one.kinds)} {one.first} {'-' if one.last == newest else one.last}"
+        f"{' password' if one.is_password else ''}\n"
         for name, one in sorted(table.items())
     )
-    return TITLE + "".join(rows)
+    return TITLE.format(newest) + "".join(rows)
 
 
 def with_configs(known: Mapping[str, Config], release: str, printed: str) -> str:

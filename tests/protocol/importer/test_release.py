@@ -31,9 +31,13 @@ def test_releases_merge_in_any_order() -> None:
     )
     assert merged(new, Config("a", ("broker",), "3.9.0", "3.9.0", False)).first == "3.9.0"
     printed = "a log line\nconfig broker INT a\nconfig topic PASSWORD b\n"
-    assert with_configs({"a": old}, "3.10.0", printed).splitlines()[1:] == [
-        "a broker,topic 0.11.0.0 3.10.0 password",
-        "b topic 3.10.0 3.10.0 password",
+    gone = Config("c", ("group",), "0.10.1.0", "0.11.0.0", False)
+    title, *rows = with_configs({"a": old, "c": gone}, "3.10.0", printed).splitlines()
+    assert title.startswith("# configs up to 3.10.0: ")
+    assert rows == [
+        "a broker,topic 0.11.0.0 - password",
+        "b topic 3.10.0 - password",
+        "c group 0.10.1.0 0.11.0.0",
     ]
 
 
