@@ -10,12 +10,12 @@ have series of their own; the others share one, `_other`, and are counted.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kinspect.analysis.expected import POLLS, Expectation, may_pass
 from kinspect.analysis.forwards import without_carried
+from kinspect.durations import Durations
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import GAP_CAUSES, ConnectionLine, Gap
 from kinspect.kafka.wire.ends import endpoint
@@ -44,7 +44,7 @@ BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
 _UNITS = {"ns": NS_PER_SECOND, "ms": 1_000}
 """Amounts that make a second."""
 
-_BOUNDS = [int(seconds * NS_PER_SECOND) for seconds in BUCKETS]
+BOUNDS_NS = [int(seconds * NS_PER_SECOND) for seconds in BUCKETS]
 _PRODUCED, _FETCHED = "produce", "fetch"
 _GROUP_APIS = schema.apis_with("member")
 
@@ -130,27 +130,6 @@ GAP_BYTES = _NAMED["kinspect_gap_bytes_total"]
 PROBLEMS = _NAMED["kinspect_problems_total"]
 LAST_EXCHANGE = _NAMED["kinspect_last_exchange_timestamp_seconds"]
 OVERFLOW = _NAMED["kinspect_metrics_label_overflow_total"]
-
-
-class Durations:
-    """A histogram: numbers of durations by bucket, the last one for those above `BUCKETS`, and their sum in
-    nanoseconds. A negative one, of a capture with a bent clock, counts as 0."""
-
-    __slots__ = ("counts", "total")
-
-    def __init__(self) -> None:
-        self.counts = [0] * (len(BUCKETS) + 1)
-        self.total = 0
-
-    def add(self, ns: int) -> None:
-        ns = max(ns, 0)
-        self.counts[bisect_left(_BOUNDS, ns)] += 1
-        self.total += ns
-
-    def copy(self) -> Durations:
-        other = Durations()
-        other.counts, other.total = [*self.counts], self.total
-        return other
 
 
 class _Names:
@@ -314,7 +293,7 @@ class KafkaMetrics:
         series = self._series[metric.name]
         durations = series.get(labels)
         if durations is None:
-            durations = series[labels] = Durations()
+            durations = series[labels] = Durations(BOUNDS_NS)
         durations.add(ns)
 
 

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from kinspect.analysis.metrics import BUCKETS, COUNTER, HISTOGRAM, Durations, Metric, Series
+from kinspect.analysis.metrics import BUCKETS, COUNTER, HISTOGRAM, Metric, Series
+from kinspect.durations import Durations
 from kinspect.output.escape import escape
 
 if TYPE_CHECKING:

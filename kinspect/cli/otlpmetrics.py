@@ -106,7 +106,7 @@ class OtlpMetrics:
     def _conventional(self, now: int) -> Iterator[Metric]:
         """The metrics of the semantic conventions."""
         durations: list[Any] = [
-            self._histogram(dict(key), each.counts, each.total[0], BOUNDS, now)
+            self._histogram(dict(key), each.counts, each.total, BOUNDS, now)
             for key, each in self._operations.durations.items()
         ]
         if durations:

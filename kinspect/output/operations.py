@@ -5,9 +5,7 @@ Source: opentelemetry.io/docs/specs/semconv/messaging/messaging-metrics. The nam
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from typing import NamedTuple
-
+from kinspect.durations import Durations
 from kinspect.output.linefacts import Line
 from kinspect.output.semconv import OPERATIONS, SEND, SYSTEM, WITH_RECORDS, Value
 
@@ -29,22 +27,11 @@ ATTRIBUTES = f"""
 AttributeSet = tuple[tuple[str, Value], ...]
 
 
-class DurationBuckets(NamedTuple):
-    """Durations: their number by bucket, and the sum of them in seconds, alone in a list."""
-
-    counts: list[int]
-    total: list[float]
-
-    def add(self, seconds: float) -> None:
-        self.counts[bisect_left(BOUNDS, seconds)] += 1
-        self.total[0] += seconds
-
-
 class Operations:
     """Accumulator of the three metrics, by sets of attributes."""
 
     def __init__(self) -> None:
-        self.durations: dict[AttributeSet, DurationBuckets] = {}
+        self.durations: dict[AttributeSet, Durations] = {}
         self.messages: dict[str, dict[AttributeSet, int]] = {SENT: {}, CONSUMED: {}}
 
     def add(self, line: Line, attributes: dict[str, Value]) -> None:
@@ -56,8 +43,8 @@ class Operations:
             series = self.durations
             key = own if own in series or len(series) < SETS else OVERFLOW
             if key not in series:
-                series[key] = DurationBuckets([0] * (len(BOUNDS) + 1), [0.0])
-            series[key].add(max(line["latency_ms"], 0.0) / 1000)
+                series[key] = Durations(BOUNDS)
+            series[key].add(line["latency_ms"] / 1000)
         if line["record_count"]:
             counts = self.messages[SENT if OPERATIONS[line["api"]].type == SEND else CONSUMED]
             key = own if own in counts or len(counts) < SETS else OVERFLOW

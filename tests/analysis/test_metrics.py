@@ -10,6 +10,7 @@ from support.captures import CAPTURES, FOLDERS, captures
 import kinspect
 from kinspect.analysis.expected import APPEARED, PASSED, PASSING, SETTLED, WAITED
 from kinspect.analysis.metrics import (
+    BOUNDS_NS,
     BUCKETS,
     CLIENT_EXCHANGES,
     CONNECTIONS_ENDED,
@@ -36,10 +37,10 @@ from kinspect.analysis.metrics import (
     UNANSWERED_REQUESTS,
     UNRESOLVED,
     VERSION_EXCHANGES,
-    Durations,
     KafkaMetrics,
 )
 from kinspect.capture import open_timeline
+from kinspect.durations import Durations
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine
 from kinspect.pipeline import Inspector
@@ -334,7 +335,7 @@ def test_the_last_exchange_is_the_one_that_completed_last():
 
 
 def test_durations():
-    durations = Durations()
+    durations = Durations(BOUNDS_NS)
     for ns in (-5, 0, 500_000, 500_001, 30_000_000_000, 30_000_000_001):
         durations.add(ns)
     assert durations.counts == [3, 1, *[0] * 12, 1, 1]

@@ -16,12 +16,13 @@ from support.captures import CAPTURES
 from support.packets import blocks, packets
 
 from kinspect import __version__
-from kinspect.analysis.metrics import ERRORS, HISTOGRAM, METRICS, SERVICE, Durations
+from kinspect.analysis.metrics import BOUNDS_NS, ERRORS, HISTOGRAM, METRICS, SERVICE
 from kinspect.capture import open_timeline
 from kinspect.capture.handover import Counters, InterfaceCounters
 from kinspect.cli.exposition import family_of
 from kinspect.cli.livemetrics import Address, open_metrics
 from kinspect.cli.ownmetrics import HEALTH
+from kinspect.durations import Durations
 from kinspect.form import COMPILED
 from kinspect.kafka.view.view import SCHEMA_VERSION
 from kinspect.model import LIMITS
@@ -206,7 +207,7 @@ def test_control_characters_of_names_are_shown_as_such():
 def test_names_that_look_the_same_once_escaped_share_a_series():
     family = family_of(ERRORS, {("Fetch", "a\x1b"): 1, ("Fetch", r"a\x1b"): 2})
     assert [(sample.labels["error"], sample.value) for sample in family.samples] == [(r"a\x1b", 3)]
-    one, other = Durations(), Durations()
+    one, other = Durations(BOUNDS_NS), Durations(BOUNDS_NS)
     one.add(1_000_000_000)
     other.add(2_000_000_000)
     family = family_of(SERVICE, {("a\x1b",): one, (r"a\x1b",): other})
