@@ -6,12 +6,12 @@ import select
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from kinspect.background import spoken
 from kinspect.capture.handover import Counters, InterfaceCounters, Outbox
 from kinspect.capture.packetorder import PacketBatch, PacketOrder
-from kinspect.capture.ring import RETIRE_MS, interface_error
+from kinspect.capture.ring import RETIRE_MS, Ring, interface_error
 from kinspect.capture.save import SaveFiles
 from kinspect.capture.tpacket import packet_blocks, read_ring_block
 from kinspect.capture.writer import interface_of
@@ -40,26 +40,13 @@ class Plan(NamedTuple):
     secrets: Callable[[], bytes] = bytes
 
 
-class InterfacePackets(Protocol):
-    """An interface to take packets from; see `Ring`."""
-
-    @property
-    def interface(self) -> str: ...
-    @property
-    def link_type(self) -> int: ...
-    def fileno(self) -> int: ...
-    def take(self) -> bytes | None: ...
-    def drops(self) -> int: ...
-    def reopen(self) -> bool: ...
-
-
 class CaptureWorker:
     """One capture. `run` returns when it has ended and everything is handed over and written. `control` becomes
     readable when the capture is to end. `prelude`: the pcapng blocks that describe the interfaces."""
 
     def __init__(
         self,
-        rings: Sequence[InterfacePackets],
+        rings: Sequence[Ring],
         outbox: Outbox,
         control: int,
         plan: Plan,
@@ -68,7 +55,7 @@ class CaptureWorker:
     ) -> None:
         self._rings = dict(enumerate(rings))
         # Those whose interface went away, and what is told if it stays away.
-        self._away: dict[int, tuple[InterfacePackets, str]] = {}
+        self._away: dict[int, tuple[Ring, str]] = {}
         self._link_types = [ring.link_type for ring in rings]
         self._outbox = outbox
         self._control = control

@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 from types import FrameType
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from textual import on, work
 from textual.actions import SkipAction
@@ -17,8 +17,8 @@ from textual.worker import WorkerFailed
 
 from kinspect.errors import CaptureError
 from kinspect.kafka.view.view import View
-from kinspect.tui.control.pages import Answers
 from kinspect.tui.index.indexer import RowBatch
+from kinspect.tui.index.process import IndexProcess
 from kinspect.tui.index.store import Store
 from kinspect.tui.screens.main import Main
 from kinspect.tui.terminal import Terminal, TerminalDriver
@@ -33,20 +33,6 @@ SIGNALLED = 128
 """Added to a signal's number to make an exit status of it, as shells do."""
 
 
-class Rows(Protocol):
-    """Source of batches, as `index.process.IndexProcess`."""
-
-    @property
-    def answers(self) -> Answers:
-        """Counts answers over the exchanges of the batches."""
-
-    def receive(self) -> RowBatch | str | None:
-        """Wait for the next batch; a text is an error message; None: there will be no more."""
-
-    def stop(self) -> None:
-        """Stop giving batches."""
-
-
 class Explorer(App[None]):
     """Shows the exchanges in `store`, and those that `rows` add to it."""
 
@@ -57,7 +43,9 @@ class Explorer(App[None]):
         Binding("ctrl+c", "interrupt", "Quit", show=False, priority=True)
     ]
 
-    def __init__(self, store: Store, rows: Rows, view: View, *, utc: bool = False, text: str = "") -> None:
+    def __init__(
+        self, store: Store, rows: IndexProcess, view: View, *, utc: bool = False, text: str = ""
+    ) -> None:
         super().__init__(driver_class=TerminalDriver)
         self.store = store
         self._rows = rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from rich.text import Text
 from textual.worker import get_current_worker
@@ -13,7 +13,8 @@ from textual.worker import get_current_worker
 from kinspect.errors import KinspectError
 from kinspect.output import Style
 from kinspect.tui.index.answerlines import AnswerLines
-from kinspect.tui.index.counting import Question, Reply, ask
+from kinspect.tui.index.answerprocess import AnswerProcess
+from kinspect.tui.index.counting import ask
 from kinspect.tui.index.reread import StoppedError
 from kinspect.tui.index.selection import Selection
 from kinspect.tui.keybindings import PAGE_KEYS
@@ -23,17 +24,6 @@ from kinspect.wording import counted
 COUNTING = "answer"
 """Group of the workers that wait for an answer."""
 _WHOLE = 100
-
-
-class Answers(Protocol):
-    """Counts answers, as `index.answerprocess.AnswerProcess`."""
-
-    def answer(
-        self, question: Question, stopped: Callable[[], bool], tell: Callable[[float], None]
-    ) -> Reply: ...
-
-    def end(self) -> None:
-        """Give no more answers."""
 
 
 class Counting(NamedTuple):
@@ -60,7 +50,7 @@ class Pages:
         self,
         rows: AnswerRows,
         selection: Selection,
-        answers: Answers,
+        answers: AnswerProcess,
         style: Style,
         changed: Callable[[], None],
     ) -> None:

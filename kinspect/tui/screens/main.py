@@ -21,9 +21,10 @@ from kinspect.output import Style
 from kinspect.output.escape import escape
 from kinspect.tui.control.exporter import ExchangeExporter
 from kinspect.tui.control.loader import AT_ONCE, READING, REST_SECONDS, Loader
-from kinspect.tui.control.pages import COUNTING, Answers, Pages
+from kinspect.tui.control.pages import COUNTING, Pages
 from kinspect.tui.control.search import FieldSearch
 from kinspect.tui.control.updates import Updates
+from kinspect.tui.index.answerprocess import AnswerProcess
 from kinspect.tui.index.emptystate import empty_state
 from kinspect.tui.index.export import tshark_commands
 from kinspect.tui.index.filterline import narrowed
@@ -140,7 +141,9 @@ class Main(Screen[None]):
             super().__init__()
             self.error = error
 
-    def __init__(self, store: Store, answers: Answers, view: View, *, utc: bool, text: str = "") -> None:
+    def __init__(
+        self, store: Store, answers: AnswerProcess, view: View, *, utc: bool, text: str = ""
+    ) -> None:
         super().__init__()
         self._store = store
         self._view = view
