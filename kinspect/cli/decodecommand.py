@@ -27,7 +27,7 @@ from kinspect.filters.values import unknown_api
 from kinspect.jsontext import escape_json
 from kinspect.kafka.connection.tokens import may_be_token, may_hold_token
 from kinspect.kafka.exchange.exchange import Exchange
-from kinspect.kafka.view.redact import HIDDEN, STRUCTURE, shown_value
+from kinspect.kafka.view.redact import HIDDEN, STRUCTURE, shown_value, without_texts
 from kinspect.kafka.view.view import View
 from kinspect.kafka.wire.ends import Ends
 from kinspect.kafka.wire.learnednames import LearnedNames
@@ -254,19 +254,11 @@ def _held_back(parts: Dissection, best: Guess, told: bool) -> Dissection:
     """The reading without texts and bytes where they may be those of another message, which could be secrets."""
     if not told:
         return parts._replace(
-            header=_without_texts(parts.header), body=_without_texts(parts.body), kept=GUESSED
+            header=without_texts(parts.header), body=without_texts(parts.body), kept=GUESSED
         )
     if best.fit in (TRAILING, BROKEN) and parts.body_spans:
-        return parts._replace(body=_without_texts(parts.body), kept=MISFIT)
+        return parts._replace(body=without_texts(parts.body), kept=MISFIT)
     return parts
-
-
-def _without_texts(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _without_texts(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_without_texts(item) for item in value]
-    return None if isinstance(value, (str, bytes)) else value
 
 
 def _alone(message: WireMessage) -> Exchange:

@@ -63,8 +63,7 @@ class RequestLogTexts:
     """The line of each exchange; empty for one that has none."""
 
     def __init__(self, view: View) -> None:
-        self._view = View(show_secrets=view.show_secrets)
-        self._users = view.users
+        self._view = View(show_secrets=view.show_secrets, users=view.users)
 
     def exchange(self, exchange: Exchange) -> bytes:
         if not has_line(exchange):
@@ -99,7 +98,7 @@ class RequestLogTexts:
         told |= {name: value for name, value in found.items() if value is not None}
         told["securityProtocol"] = ("SASL_" * _is_sasl(exchange)) + ("SSL" if ends.tls else "PLAINTEXT")
         principal = told.pop("principal", None) or _principal(exchange)
-        if principal is not None and self._users:
+        if principal is not None and self._view.users:
             told["principal"] = principal
         told["clientInformation"] = {
             "softwareName": exchange.software_name or UNKNOWN,

@@ -24,7 +24,6 @@ from kinspect.kafka.bodysummary import (
 from kinspect.kafka.fields import entities, envelope, sasl, secrets
 from kinspect.kafka.fields.groupbytes import GROUP_BYTES, GroupReader, read_group_bytes
 from kinspect.kafka.fields.resources import BROKER_LOGGER, TYPE_FIELD
-from kinspect.kafka.view.reading import ReadingView
 from kinspect.kafka.view.recordview import RecordView
 from kinspect.kafka.view.redact import base64_text, float_value, hide, tags
 from kinspect.protocol import schema
@@ -120,15 +119,15 @@ Enter = Callable[[Struct, Scope], None]
 class BodyView:
     """Shows bodies under given options; keeps the compiled form of each layout."""
 
-    def __init__(self, records: RecordView, show_secrets: bool, int64_text: bool) -> None:
+    def __init__(self, records: RecordView) -> None:
         self.records = records
-        self.readings = ReadingView(show_secrets, int64_text)
-        self.show_secrets = show_secrets
+        self.readings = records.readings
+        self.show_secrets = self.readings.show_secrets
         self.forms: dict[str, Form] = {
             "bytes": lambda value, _: base64_text(value),
             "float64": lambda value, _: float_value(value),
         }
-        if int64_text:
+        if self.readings.int64_text:
             self.forms["int64"] = lambda value, _: str(value)
         self._plans: dict[Layout, _Plan] = {}
 
@@ -248,7 +247,7 @@ class _BodyWriter:
             return self._read_bytes(name, lambda value, _: sasl.refusal(value), True), True
         if not self._view.show_secrets:
             if name in secrets.SECRET_FIELDS:
-                return _secret(name), True
+                return self._read_bytes(name, lambda value, _: None, True), True
             if name == secrets.CONFIG_VALUE_FIELD and _is_config_entry(siblings):
                 return _config_value(tuple(f.name for f in siblings if f.name in secrets.CONFIG_MARKS)), True
         if entities.is_topic_id(field):
@@ -381,13 +380,6 @@ def _formed(name: str, array: bool, form: Form) -> Edit:
         shown[name] = None if value is None else form(value, scope)
 
     return each if array else one
-
-
-def _secret(name: str) -> Edit:
-    def edit(shown: Struct, struct: Struct, value: Any, scope: Scope) -> None:
-        hide(shown, name, value, scope)
-
-    return edit
 
 
 def _config_value(telling: tuple[str, ...]) -> Edit:

@@ -29,8 +29,8 @@ class ReadingView:
     """Turns readings into JSON-ready values."""
 
     def __init__(self, show_secrets: bool, int64_text: bool) -> None:
-        self._show_secrets = show_secrets
-        self._int64_text = int64_text
+        self.show_secrets = show_secrets
+        self.int64_text = int64_text
 
     def record(self, reading: dict[str, Any], around: Surroundings) -> dict[str, Any]:
         """A record's key or value: `type`, `version` and, for most, `data`."""
@@ -41,11 +41,11 @@ class ReadingView:
 
     def struct(self, data: dict[str, Any], around: Surroundings, name: str, version: int) -> dict[str, Any]:
         """The fields of the message `name` in a version."""
-        return self._struct(data, around, _int64_names(name, version) if self._int64_text else frozenset())
+        return self._struct(data, around, _int64_names(name, version) if self.int64_text else frozenset())
 
     def _struct(self, data: dict[str, Any], around: Surroundings, int64s: frozenset[str]) -> dict[str, Any]:
         shown: dict[str, Any] = {}
-        hides = not self._show_secrets and any(_is_secret(data, name) for name in data)
+        hides = not self.show_secrets and any(_is_secret(data, name) for name in data)
         for name, value in data.items():
             if name == UNKNOWN_TAGS:
                 # An unknown field beside a secret may be one too.

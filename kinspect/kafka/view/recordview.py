@@ -33,12 +33,12 @@ BATCH_INT64S: Final = (
 class RecordView:
     """Shows record sets: `with_records` their records too, `payload` one of `PAYLOADS`."""
 
-    def __init__(self, with_records: bool, payload: str, show_secrets: bool, int64_text: bool) -> None:
+    def __init__(self, with_records: bool, payload: str, readings: ReadingView) -> None:
         self.with_records = with_records
+        self.readings = readings
         self._payload = PAYLOADS[payload]
-        self._show_secrets = show_secrets
-        self._int64_text = int64_text
-        self._readings = ReadingView(show_secrets, int64_text)
+        self._show_secrets = readings.show_secrets
+        self._int64_text = readings.int64_text
 
     def record_set(self, field: RecordField, topic: str | None, around: Surroundings) -> dict[str, Any]:
         """The record set's JSON form. `topic`: the topic of its records, None where it is not known."""
@@ -115,11 +115,11 @@ class RecordView:
             "key_size": record["key_size"],
         }
         if decoded_key is not None:
-            shown["key_decoded"] = self._readings.record(decoded_key, around)
+            shown["key_decoded"] = self.readings.record(decoded_key, around)
         shown["value"] = shown_value
         shown["value_size"] = record["value_size"]
         if decoded_value is not None:
-            shown["value_decoded"] = self._readings.record(decoded_value, around)
+            shown["value_decoded"] = self.readings.record(decoded_value, around)
         shown["headers"] = [self._header(header) for header in record["headers"]]
         shown["key_encoding"], shown["value_encoding"] = key_encoding, value_encoding
         # A metadata record that cannot be read could hold a secret too.

@@ -66,6 +66,15 @@ def shown_value(span: Span, body: dict[str, Any] | None) -> Any:
     return HIDDEN if found is None else found
 
 
+def without_texts(value: Any) -> Any:
+    """A value without texts and bytes: of a message that may be another, any could be a secret."""
+    if isinstance(value, dict):
+        return {name: without_texts(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [without_texts(item) for item in value]
+    return None if isinstance(value, (str, bytes)) else value
+
+
 # ---------------------------------------------------------------------- single values
 
 

@@ -19,6 +19,7 @@ from kinspect.kafka.bodysummary import problems as all_problems
 from kinspect.kafka.view import fieldnames, fieldselection, forms
 from kinspect.kafka.view.body import BodyView
 from kinspect.kafka.view.forms import BODY, BODY_FORMS, Form, Line
+from kinspect.kafka.view.reading import ReadingView
 from kinspect.kafka.view.recordview import RecordView
 from kinspect.kafka.view.redact import PAYLOADS
 from kinspect.kafka.wire.eventid import exchange_id
@@ -236,7 +237,6 @@ class View:
         _check(tree)
         if self.body == forms.NONE:
             _check_without_bodies(tree)
-        int64_text = self.int64 == "string"
         summarises = not tree or _summarises(tree) or _asks(tree, RESPONSE, ERRORS)
         asks_for_records = any(RECORDS_PATH in f".{path}." for path in self.fields or ())
         records = self.records or self.payload != "none" or asks_for_records
@@ -245,9 +245,7 @@ class View:
             "_bodies": None
             if self.body == forms.NONE
             else BodyView(
-                RecordView(records, self.payload, self.show_secrets, int64_text),
-                self.show_secrets,
-                int64_text,
+                RecordView(records, self.payload, ReadingView(self.show_secrets, self.int64 == "string"))
             ),
             "_line": _LineMaker([key for key in LINE_KEYS if key in tree or not tree]),
             "_below": tuple((key, below) for key, below in tree.items() if below),
