@@ -93,7 +93,7 @@ FORMATS = {
         "a row an exchange, lists joined by semicolons",
         has=frozenset({"fields", "no_users"}),
     ),
-    NONE: OutputFormat(None, BYTES, "the closing summary alone, which then tells no problems"),
+    NONE: OutputFormat(None, BYTES, "only the closing summary, which leaves problems out"),
     "parquet": OutputFormat(
         "kinspect.tables.files",
         FOLDER,

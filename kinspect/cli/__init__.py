@@ -36,7 +36,7 @@ ANSWERS = "Answers"
 SECTIONS: dict[str, dict[str, str]] = {
     "Look": {
         "read": "Decode captures into exchanges, each a request with its response.",
-        "live": "Decode what passes network interfaces, until Ctrl-C, --duration or --count.",
+        "live": "Decode live traffic of network interfaces, until Ctrl-C, --duration or --count.",
         "explore": "Look through captures in the terminal: exchanges, their fields and bytes.",
         "decode": "Decode one message, with the offsets of each field.",
         "schema": "Show what Kafka's messages look like.",

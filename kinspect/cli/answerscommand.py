@@ -53,7 +53,7 @@ SHOWN = (
         help="auto: table on a terminal, else json; jsonl: a row a line; csv: lists joined by semicolons.",
     ),
     click.option("-q", "--quiet", is_flag=True, help="No messages on how far reading has got."),
-    click.option("--progress/--no-progress", default=None, help="Show how far reading has got."),
+    click.option("--progress/--no-progress", default=None, help="Show the progress of reading."),
     click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colours."),
     click.option("--utc", is_flag=True, help="Tables in UTC (else local time; JSON is always UTC)."),
     click.option("--wide", is_flag=True, help="Cut nothing in tables."),

@@ -121,12 +121,12 @@ def decode(
 
     MESSAGE is hex, base64, or numbers as Java and Python print bytes. Without it, or for -, the message is read from
     --file or standard input. There it may also be plain bytes, or a dump of hexdump, xxd, od, tcpdump -X, tshark -x or
-    Wireshark. The headers of a whole packet are passed over.
+    Wireshark. Headers of a whole packet are skipped.
 
-    A request says what it is. For a response every API and version is tried. The likeliest one that fits is shown, and
-    the others are listed. --request, --response, --api and --api-version leave fewer to try. Of a message that was cut,
-    what is there is shown, and how much is missing. Texts and bytes are not shown where the API is a guess, or the body
-    does not fit to its last byte: they could be a secret of another message.
+    A request names its API. For a response every API and version is tried: the likeliest one that fits is shown, and
+    the others are listed. --request, --response, --api and --api-version restrict what is tried. Of a truncated
+    message, the fields that are there are shown, and the number of missing bytes. Texts and bytes are hidden if the
+    API is a guess, or the body does not fit to its last byte, because they could be a secret of another message.
     """
     check(RULES, {})
     direction = REQUEST if request else RESPONSE if response else None

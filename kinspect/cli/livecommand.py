@@ -178,19 +178,18 @@ FACTS = {
 @click.command(cls=Sectioned)
 @options(CAPTURE, OUTPUT, METRICS, FILTER_OPTIONS, INPUT, LIMITS)
 def live(interfaces: tuple[str, ...], **values: Any) -> int:
-    """Decode what passes network interfaces, until Ctrl-C, --duration or --count.
+    """Decode live traffic of network interfaces, until Ctrl-C, --duration or --count.
 
     On a terminal it shows rates, latencies, failures and the last exchanges. With --format table, or in a pipe, it
-    prints every exchange as it completes; with --answer, answers at the end. Times are those of packets. Where none
-    come, this host's clock counts: a silent connection is flushed, and a lost packet given up, although nothing else
-    passes.
+    prints every exchange as it completes; with --answer, answers at the end. Times are those of packets. Without
+    packets, this host's clock applies, so that silent connections and lost packets still time out.
 
-    Filters are those of `kinspect read`. They choose what is shown, not what is captured or saved.
+    Filters are those of `kinspect read`. They select what is shown, not what is captured or saved.
 
-    The right to capture is needed: sudo, or CAP_NET_RAW. It is given up once the interfaces are open. Files are
-    read and written as the user who called sudo.
+    It needs sudo or CAP_NET_RAW, and drops these privileges once the interfaces are open. It reads and writes files as
+    the user who called sudo.
 
-    SIGHUP opens the FILE of -o anew, as logrotate asks for; without -o it ends the capture.
+    SIGHUP reopens the FILE of -o, as logrotate needs it; without -o it ends the capture.
     """
     if not interfaces:
         raise click.UsageError(f"say which interface with -i: there are {', '.join(interface_names())}")

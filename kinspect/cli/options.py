@@ -118,7 +118,7 @@ SHOWN = (
     click.option(
         "--no-nulls",
         is_flag=True,
-        help=f"Leave out null keys and empty lists ({', '.join(those_with('no_nulls'))}), but for those of bodies.",
+        help=f"Leave out null keys and empty lists ({', '.join(those_with('no_nulls'))}), except those of bodies.",
     ),
     click.option(
         "--max-line",
@@ -132,18 +132,18 @@ SHOWN = (
     click.option(
         "--no-users",
         is_flag=True,
-        help=f"Leave out who logged in with SASL ({', '.join(those_with('no_users'))}, --otlp). Bodies keep the names"
+        help=f"Leave out names of SASL users ({', '.join(those_with('no_users'))}, --otlp). Bodies keep the names"
         " in them.",
     ),
     click.option(
         "--int64",
         type=click.Choice(INT64_FORMS),
         default="number",
-        help="64-bit integers of bodies as text, for tools that round.",
+        help="64-bit integers of bodies as text, for tools that read numbers as floats.",
     ),
     click.option("--limit", type=COUNT, metavar="N", help="Stop after N lines that passed the filters."),
     click.option("-q", "--quiet", is_flag=True, help="No closing summary."),
-    click.option("--progress/--no-progress", default=None, help="Show how far reading has got."),
+    click.option("--progress/--no-progress", default=None, help="Show the progress of reading."),
     click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colours."),
     click.option("--utc", is_flag=True, help="Tables in UTC (else local time; JSON is always UTC)."),
     click.option("--wide", is_flag=True, help="Cut nothing in tables: rows may be longer than a line."),
@@ -207,7 +207,7 @@ SINKS = (
     click.option(
         f"--{OTLP}",
         metavar="URL",
-        help="Send what passes the filters to an OpenTelemetry collector too, over OTLP/HTTP: http://127.0.0.1:4318.",
+        help="Also send exchanges that pass the filters to an OpenTelemetry collector: http://127.0.0.1:4318.",
     ),
     click.option(
         "--otlp-signals",
@@ -357,7 +357,7 @@ LIMITS = (
         is_eager=True,
         expose_value=False,
         callback=_print_limits,
-        help="Show the limits on memory and waiting, which are options too, and exit.",
+        help="Show the options for limits on memory and waiting, and exit.",
     ),
 )
 

@@ -14,9 +14,7 @@ from kinspect.cli.types import MODE
 from kinspect.formats import BYTES, LINES, OutputFormat, those_that_write
 
 OUTPUT_OPTIONS = (
-    click.option(
-        "--append", is_flag=True, help="Go on at the end of FILE, if it is there (formats of lines)."
-    ),
+    click.option("--append", is_flag=True, help="Continue FILE if it exists (formats of lines)."),
     click.option(
         "--output-mode",
         type=MODE,

@@ -87,7 +87,7 @@ def schema(
     ResponseHeader have the layouts of the headers.
 
     `errors` lists every error code, `errors CODE` those of a number or a name, one with its meaning and what to do; the
-    name alone will do too. `releases` lists the releases, `releases RELEASE` what one of them speaks.
+    name alone will do too. `releases` lists the releases, `releases RELEASE` the versions that one supports.
 
     `ecs-template` is the index template, in JSON, that Elasticsearch needs for the lines of `--format ecs`.
     """

@@ -347,7 +347,7 @@ PRINCIPAL = Matching(
     called="principals",
 )
 SOFTWARE = Matching(
-    help="Clients' software as they tell it, by name or name/version (apache-kafka-java/4.*).",
+    help="Clients' software as ApiVersions names it, by name or name/version (apache-kafka-java/4.*).",
     turn=1,
     known=lambda facts: (_software(facts), facts.software_name is not None),
     offered=_software,
@@ -421,7 +421,7 @@ ERRORS_ONLY = Switch(
     holds=_has_error,
 )
 MIN_LATENCY = AtLeast(
-    help="Only what took or waited at least this long: 100 or 100ms, 500us, 1.5s.",
+    help="Only exchanges that took or waited at least this long: 100 or 100ms, 500us, 1.5s.",
     turn=3,
     amount=_latency,
     left_out={f"{LONGEST}latency (or wait)": _latency},
@@ -433,7 +433,7 @@ MIN_SERVICE = AtLeast(
     left_out={f"{LONGEST}service time (or wait)": _service},
 )
 MIN_SIZE = AtLeast(
-    help="Only what has a request or response of at least this size: 65536, 64kB, 1.5MiB.",
+    help="Only exchanges with a request or response of at least this size: 65536, 64kB, 1.5MiB.",
     metavar="SIZE",
     turn=3,
     read=parse_size,
