@@ -124,8 +124,8 @@ SPARK = (
 def run(captures: tuple[str, ...], **values: Any) -> int:
     """Decode captures into Parquet tables, a folder each, with a folder for each date (UTC) in it.
 
-    CAPTURE is a path, a glob or a URL that every executor can read. Dates that the captures tell of are replaced as
-    a whole in the tables that are there; other dates stay as they are. With exchanges come latency_by_minute,
+    CAPTURE is a path, a glob or a URL that every executor can read. Dates of the captures are replaced as a whole
+    in the tables that are written; other dates stay as they are. With exchanges come latency_by_minute,
     topic_clients, client_versions and errors. An answer is the table answer_NAME, at the date of the first packet.
     """
     asked = () if values["answers"] is None else _chosen("--answers", values["answers"], answers())
@@ -208,8 +208,8 @@ def run(captures: tuple[str, ...], **values: Any) -> int:
 def stream(folder: str, **values: Any) -> int:
     """Decode the captures of a rotating folder into Parquet tables, as they become complete.
 
-    DIR is a folder, or its URL, into which somebody captures (tcpdump -G, -C, -W). What connections have open is
-    carried from one batch to the next, also when the process is killed: started again, it goes on. It ends with Ctrl-C.
+    DIR is a folder of rotating captures (tcpdump -G, -C, -W), or its URL. Open connections are carried from one batch
+    to the next, and over restarts, even if the process is killed. It ends with Ctrl-C.
     The tables that come with exchanges are made anew once an hour, and by --drain.
     """
     tables = _chosen("--tables", values["tables"], TABLES)
