@@ -34,6 +34,8 @@ TOPICS_COUNTED = ROWS_KEPT
 """Most topics that a request of a fetch session is counted for, though it stands for more and does not name them."""
 NO_TOPIC: TopicRef = (None, None)
 """Topics that are not known of a fetch session."""
+RECORD_APIS = frozenset({PRODUCE, FETCH, SHARE_FETCH})
+"""Keys of the APIs whose record sets are counted."""
 
 _PRODUCED = frozenset(
     {"transactional_id", "acks", "topic_data.name", "topic_data.topic_id", "topic_data.partition_data"}
@@ -96,11 +98,13 @@ class _ClientGroups(Record):
 
 
 class Topics(Answer):
-    """Accumulator of the rows."""
+    """Accumulator of the rows. `use`: what it counts of a topic."""
+
+    use: ClassVar[type[TopicUse]] = TopicUse
 
     # The name of a topic's id may be told later; groups are known by their members' requests.
     exempt_apis: ClassVar[Mapping[str, frozenset[int]]] = {
-        "--topic": frozenset({PRODUCE, FETCH, SHARE_FETCH}) | _GROUP_APIS | TYING,
+        "--topic": RECORD_APIS | _GROUP_APIS | TYING,
         "--group": frozenset({FETCH}),
     }
     row_keys: ClassVar[Mapping[str, tuple[str, ...]]] = {
@@ -110,7 +114,7 @@ class Topics(Answer):
 
     def __init__(self) -> None:
         super().__init__()
-        self._uses = self.records(TopicUse)
+        self._uses = self.records(self.use)
         self._clients = self.records(_ClientGroups)
         self._tied = self.records(GroupTopics)
 
@@ -227,24 +231,31 @@ class Topics(Answer):
     # ------------------------------------------------------------------ the whole
 
     def result(self, context: ResultContext) -> list[Row]:
-        def name(topic: TopicRef) -> str | None:
-            return topic[0] if topic[1] is None else topic[0] or context.topic_name((None, topic[1]))
-
-        tied = {group: {name(topic) for topic in found.topics} for (group,), found in self._tied.items()}
-        uses: dict[tuple[Any, ...], TopicUse] = {}
-        ids: dict[tuple[Any, ...], str | None] = {}
-        for (topic, direction, *client), use in self._uses.items():
-            key = name(topic), direction, *client
-            uses.setdefault(key, TopicUse()).merge(use)
-            ids[key] = topic[1] or ids.get(key)
+        tied = {
+            group: {_name(topic, context) for topic in found.topics} for (group,), found in self._tied.items()
+        }
         rows = []
         clients = {client: found.groups for client, found in self._clients.items()}
-        for key, use in uses.items():
+        for key, topic_id, use in self._named(context):
             topic, direction, *client = key
             groups = clients.get(tuple(client), set()) if direction == CONSUMED else set()
             about = groups if topic is None else {group for group in groups if topic in tied.get(group, ())}
-            rows.append(_row(key, ids[key], use, sorted(about)))
+            rows.append(_row(key, topic_id, use, sorted(about)))
         return sorted(rows, key=_place)
+
+    def _named(self, context: ResultContext) -> list[tuple[tuple[Any, ...], str | None, TopicUse]]:
+        """What was counted, by the name of the topic, with its id."""
+        uses: dict[tuple[Any, ...], TopicUse] = {}
+        ids: dict[tuple[Any, ...], str | None] = {}
+        for (topic, direction, *client), use in self._uses.items():
+            key = _name(topic, context), direction, *client
+            uses.setdefault(key, self.use()).merge(use)
+            ids[key] = topic[1] or ids.get(key)
+        return [(key, ids[key], use) for key, use in uses.items()]
+
+
+def _name(topic: TopicRef, context: ResultContext) -> str | None:
+    return topic[0] if topic[1] is None else topic[0] or context.topic_name((None, topic[1]))
 
 
 def _place(row: Row) -> tuple[Any, ...]:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from kinspect.tui.keybindings import PAGE_KEYS
+
 CAPTURE = Path(__file__).parents[2] / "captures" / "4.4.0" / "errors_java.pcap.gz"
 
 MODULE = """
@@ -185,5 +187,5 @@ def test_it_is_a_page_a_table_and_an_answer_in_python(folder, rows):
     assert shown["head"].split() == ["SENT", "API"]
     assert shown["filter"] == {"api": rows[0]["api"]}
     assert shown["keys"] == [["v", "madeup: what was made up", "page('madeup')"]]
-    assert shown["live"] == "1 … 9 u v"
+    assert shown["live"] == " ".join(["1 … 9", *(page for page in PAGE_KEYS.values() if page.isalpha()), "v"])
     assert shown["comment"] == "What was sent"

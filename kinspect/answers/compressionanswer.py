@@ -1,0 +1,159 @@
+"""What compression saves: a row for each topic, direction, client id and client address with record batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from shlex import quote
+from typing import Any, ClassVar
+
+from kinspect.analysis.answer import ResultContext, Row
+from kinspect.answers.celltexts import NOTE, known, listed, plain
+from kinspect.answers.definition import Definition, Key
+from kinspect.answers.topicsanswer import RECORD_APIS, Topics, TopicUse
+from kinspect.kafka.bodysummary import RecordField, RecordRoom
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.records.compression import codec_name
+from kinspect.records.recordset import RecordSet
+from kinspect.records.recordsetreader import RecordSetReader
+from kinspect.records.v2 import HEADER
+
+_CODECS = {codec_name(codec): codec for codec in range(8)}
+
+
+@dataclass(slots=True)
+class Expansion(TopicUse):
+    """`expanded`: bytes of the batches as if they were not compressed; `unexpanded`: batches of which that is not
+    known."""
+
+    expanded: int = 0
+    unexpanded: int = 0
+
+
+class TopicCompression(Topics):
+    """Accumulator of the rows."""
+
+    exempt_apis: ClassVar[Mapping[str, frozenset[int]]] = {"--topic": RECORD_APIS}
+    row_keys: ClassVar[Mapping[str, tuple[str, ...]]] = {"--topic": ("topic", "topic_id")}
+    use: ClassVar[type[TopicUse]] = Expansion
+
+    def add(self, exchange: Exchange) -> None:
+        if exchange.api_key in RECORD_APIS:
+            super().add(exchange)
+
+    def _add_records(self, use: TopicUse, exchange: Exchange, room: RecordRoom, partition: Row) -> None:
+        """Count and expand the batches of a partition's record set."""
+        assert isinstance(use, Expansion)
+        value = partition.get("records")
+        if value is None:
+            return
+        counts = exchange.connection.counts
+        found = RecordField(value, True, room, counts).batches()
+        size, _, _ = room.left(False)
+        reader = RecordSetReader(size, 0, 0, False)
+        use.unexpanded += sum(problem.bytes is not None for problem in found.problems)
+        use.expanded += found.expanded_bytes  # wrappers of magic 0 and 1
+        for position, batch in _placed(found):
+            use.batches += 1
+            use.bytes += batch["size"]
+            self.count(use.codecs, batch["compression"])
+            if batch["compression"] == "none":
+                use.expanded += batch["size"]
+            elif batch["magic"] < 2:
+                use.unexpanded += batch["count"] is None
+            else:
+                use.expanded += HEADER.size
+                content = value[position + HEADER.size : position + batch["size"]]
+                # A batch that compaction emptied has no content, whatever its codec.
+                if content and reader.expand(_CODECS[batch["compression"]], content, position) is None:
+                    use.unexpanded += 1
+        use.expanded += reader.result.expanded_bytes
+        room.spend(False, reader.result, counts)
+
+    def result(self, context: ResultContext) -> list[Row]:
+        rows = [_row(*named) for named in self._named(context)]
+        # Who only waits for records has none that could be compressed.
+        shown = [row for row in rows if row["batches"] != 0 or row["unexpanded"] or row["incomplete"]]
+        return sorted(shown, key=_place)
+
+
+def _placed(found: RecordSet) -> Iterator[tuple[int, Row]]:
+    """The batches with their positions in the record set."""
+    skipped = {problem.offset: problem.bytes for problem in found.problems if problem.bytes}
+    position = 0
+    for batch in found:
+        while size := skipped.get(position):
+            position += size
+        yield position, batch
+        position += batch["size"]
+
+
+def _row(key: tuple[Any, ...], topic_id: str | None, use: TopicUse) -> Row:
+    assert isinstance(use, Expansion)
+    topic, direction, client_id, client_ip = key
+    counted = use.batches if topic is not None and (use.seen or use.batches or use.unexpanded) else None
+    expanded = None if counted is None or use.unexpanded else use.expanded
+    return {
+        "topic": topic,
+        "topic_id": topic_id,
+        "direction": direction,
+        "client_id": client_id,
+        "client_ip": client_ip,
+        "codecs": None if counted is None else dict(sorted(use.codecs.items())),
+        "batches": counted,
+        "bytes": None if counted is None else use.bytes,
+        "expanded_bytes": expanded,
+        "ratio": round(expanded / use.bytes, 3) if expanded and use.bytes else None,
+        "saved_bytes": None if expanded is None else expanded - use.bytes,
+        "unexpanded": None if counted is None else use.unexpanded,
+        "incomplete": use.incomplete,
+    }
+
+
+def _place(row: Row) -> tuple[Any, ...]:
+    """The order of rows: the largest first."""
+    names = row["topic"] or "", row["direction"] or "", row["client_id"] or "", row["client_ip"]
+    return -(row["expanded_bytes"] or row["bytes"] or 0), -(row["bytes"] or 0), *names
+
+
+def _more(file: str, rows: list[Row]) -> str:
+    named = [row["topic"] for row in rows if row["topic"]]
+    return f"kinspect read {file}" + (f" --topic {quote(named[0])}" if named else "") + " --records"
+
+
+ANSWER = Definition(
+    TopicCompression,
+    help="What compression saves, by topic and client.",
+    page="d",
+    about="what record batches take, compressed and expanded",
+    columns=(
+        Key("topic", "text", "The name, or the id if no message tells its name", "TOPIC", opens="topic"),
+        Key("topic_id", "text"),
+        Key("direction", "text", "produce, consume or replicate", "DIRECTION"),
+        Key("client_id", "text", "", "CLIENT ID", opens="client-id"),
+        Key("client_ip", "text", "", "ADDRESS", plain, rank=4, opens="client-host"),
+        Key("codecs", "counts", "Batches by compression", "CODECS", listed),
+        Key("batches", "long", "Whole batches on the wire, refused and repeated ones too", "BATCHES", rank=3),
+        Key("bytes", "long", "Bytes of these batches", "BYTES"),
+        Key("expanded_bytes", "long", "The same if they were not compressed", "EXPANDED", rank=2),
+        Key(
+            "ratio",
+            "double",
+            "Expanded bytes for each byte on the wire",
+            "RATIO",
+            lambda ratio: known(ratio and f"{ratio:.2f}"),
+            style=lambda row: NOTE if (row["ratio"] or 1) < 1 else "",
+        ),
+        Key(
+            "saved_bytes",
+            "long",
+            "Expanded bytes that were not sent; negative where it took more",
+            "SAVED",
+            rank=1,
+        ),
+        Key("unexpanded", "long", "Batches that cannot be expanded: damaged, or beyond the limit"),
+        Key("incomplete", "long", "Requests and answers that could not be read to their end"),
+    ),
+    nothing="no record batches were produced or consumed",
+    more=_more,
+)
