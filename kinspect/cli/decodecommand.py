@@ -136,7 +136,7 @@ def decode(
         given = _given(read, LEAST_BYTES[direction])
         found = candidates.find(candidates.framings(given, SIZE_FIRST[size_prefix]), options)
     if not found:
-        raise KinspectError("the bytes fit no layout of what was asked for: fewer options leave more to try")
+        raise KinspectError("the bytes fit no layout that the options allow: try fewer options")
     best = found[0]
     guessed = options == MessageOptions(None, None, None)
     if guessed and not show_secrets and _may_be_token(given, best):

@@ -192,7 +192,7 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
     SIGHUP reopens the FILE of -o, as logrotate needs it; without -o it ends the capture.
     """
     if not interfaces:
-        raise click.UsageError(f"say which interface with -i: there are {', '.join(interface_names())}")
+        raise click.UsageError(f"choose an interface with -i: there are {', '.join(interface_names())}")
     counted = open_answers(values["answer"])
     check(RULES, FACTS)
     # The sockets first: they are what needs rights, and no file is touched before these are given up.

@@ -99,7 +99,7 @@ def message_bytes(given: bytes | str, least: int = 1) -> bytes:
     text = text.strip()
     strange = next((character for character in text if not character.isascii()), None)
     if strange is not None:
-        raise KinspectError(f"the input is no message: {strange!r} stands in it; give {FORMS}")
+        raise KinspectError(f"the input is no message: it contains {strange!r}; give {FORMS}")
     data = (
         parse_numbers(text)
         or parse_python(text)

@@ -156,7 +156,7 @@ def test_other_text_is_no_message(text):
 def test_text_that_is_not_ascii_is_no_message(text, strange):
     for pasted in (text, text.encode(), b"\xef\xbb\xbf" + text.encode()):
         with pytest.raises(
-            KinspectError, match=f"is no message: '{re.escape(strange)}' stands in it; give hex"
+            KinspectError, match=f"is no message: it contains '{re.escape(strange)}'; give hex"
         ):
             message_bytes(pasted)
 
