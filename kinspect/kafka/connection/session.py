@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from struct import Struct
@@ -43,6 +44,9 @@ LONGEST_TEXT: Final = 0x7FFF
 _int32_at: Final = Struct(">i").unpack_from
 _int16_at: Final = Struct(">h").unpack_from
 _USE: Final = Struct(">hh")
+# Places looked at in a search for the response to a request: in hostile data its id may stand everywhere.
+PLACES: Final = 1024
+_not_zero: Final = re.compile(rb"[^\0]").search
 # Number of requests in flight by whose ids the next response on a desynchronised stream is searched.
 LOCATED_BY: Final = 64
 _START: Final = Struct(">ii")
@@ -303,11 +307,19 @@ class Session:
         best: int | None = None
         for correlation_id in _spread(self._pending.correlation_ids()):
             needle = correlation_id.to_bytes(4, signed=True)
+            places = PLACES
             at = data.find(needle, 4)
-            while at >= 0 and (best is None or at - 4 < best):
+            while at >= 0 and (best is None or at - 4 < best) and places:
+                places -= 1
                 if self._response_fits(data, at - 4, self._pending.first(correlation_id)):
                     best = at - 4
-                at = data.find(needle, at + 1)
+                if correlation_id or data[at - 4 : at] != needle:
+                    at += 1
+                else:
+                    # Payload may be nothing but zeros.
+                    behind = _not_zero(data, at)
+                    at = behind.end() if behind is not None else len(data)
+                at = data.find(needle, at)
         return 0 if best is not None and _are_messages(data, best) else best
 
     def _response_fits(self, data: bytes, offset: int, exchange: Exchange) -> bool:
