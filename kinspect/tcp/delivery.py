@@ -261,7 +261,7 @@ class Delivery:
     def _begin_later(self, half: HalfConnection, size: int) -> int:
         """Move a stream's start by `size` bytes that did not come: they were sent before its first packet. Returns the
         size."""
-        half.before = 0
+        half.before -= size
         half.next = (half.next + size) & MASK
         held = half.hold()
         held.shift(-size)

@@ -28,7 +28,9 @@ class Collected:
         self.messages: list[WireMessage] = []
         self.causes: list[str | None] = []
         self.boundary = boundary
-        self.framer = Framer("request", cap, self._deliver, self._locate, Holdings(1 << 20, Counts()))
+        self.framer = Framer(
+            "request", cap, self._deliver, self._locate, lambda _: -1, Holdings(1 << 20, Counts())
+        )
 
     def _deliver(self, message: WireMessage, cause: str | None) -> None:
         self.messages.append(message)

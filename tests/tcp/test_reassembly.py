@@ -184,6 +184,14 @@ def test_one_connection(packets, events):
         assert Play(packets, cuts=[cut]).events == events
 
 
+def test_bytes_on_their_way_before_the_first_packet_are_no_hole_when_acknowledged_in_parts():
+    play = [b("A", 7, 1), a("A", 13, 7)]
+    for turn in range(2 * MANY):
+        at = 7 + 6 * turn
+        play += [b("A", at, 7 if turn < MANY else 13, ANSWER), a("A", 13, at + 6)]
+    assert Play(play).events == [*[data(0, ANSWER)] * 2 * MANY, END]
+
+
 def test_numbers_wrap():
     for first in range(2**32 - 20, 2**32):
         isn = first, 2**32 - 7

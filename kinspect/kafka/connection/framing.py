@@ -21,6 +21,8 @@ _size_at: Final = Struct(">i").unpack_from
 PREFIX_BYTES: Final = 64 * 1024
 # Bytes of a stream without a known boundary that are searched at a time.
 SEARCH_BYTES: Final = 1024 * 1024
+# Bytes held of it where a message may begin in them that is not all there.
+SEARCH_MOST_BYTES: Final = 8 * 1024 * 1024
 # Held bytes above which such a stream is searched each time it has grown by an eighth, not at every packet.
 SEARCH_EACH_BYTES: Final = 64 * 1024
 # Number of times the boundary may be lost again in held data before the search waits for more of the stream.
@@ -45,15 +47,16 @@ class Framer:
     `longest` is the size of the longest message that is held whole; `unannounced` the owner's mark for a stream seen
     from its middle. `deliver(message, cause)` takes each message; `cause` is the reason why bytes of it are missing
     (`gap`, `snaplen`, `cap`, `total`, or None for the end of the stream). `locate(data)` finds the offset of the next
-    message in a desynchronised stream, or returns None. Held bytes are counted in `holdings`.
+    message in a desynchronised stream, or returns None; `begins(data)` the first place where one may begin that is not
+    all there, -1 for none. Held bytes are counted in `holdings`.
     """
 
     STATE: ClassVar = """
         longest message_bytes offset skipped_bytes unannounced unfinished_bytes _cause _counted _delivered
         _first_frame _first_time _have _holes _keep _last_frame _last_time _looks _packets _search_at _search_bytes
-        _searched _searching _size _start
+        _search_most _searched _searching _size _start
     """.split()
-    __slots__ = STATE + "_desynchronised _holdings _kept _pieces deliver direction locate".split()
+    __slots__ = STATE + "_desynchronised _holdings _kept _pieces begins deliver direction locate".split()
 
     def __init__(
         self,
@@ -61,12 +64,14 @@ class Framer:
         longest: int,
         deliver: Callable[[WireMessage, str | None], None],
         locate: Callable[[bytes], int | None],
+        begins: Callable[[bytes], int],
         holdings: Holdings,
     ) -> None:
         self.direction = direction
         self.longest = longest
         self.deliver = deliver
         self.locate = locate
+        self.begins = begins
         self.message_bytes = 0
         self.skipped_bytes = 0
         self.unfinished_bytes = 0
@@ -78,6 +83,7 @@ class Framer:
         self._looks = 0
         self._searching = False
         self._search_at = 0  # bytes that must be held before the next search
+        self._search_most = SEARCH_BYTES  # bytes that may be held
         self._delivered = 0  # captured bytes of the last incomplete message; 0 if it has no end
         self._reset()
 
@@ -131,6 +137,7 @@ class Framer:
         self._desynchronised = []
         self._search_bytes = self._searched = 0
         self._search_at = 0
+        self._search_most = SEARCH_BYTES
         self._looks = 0
 
     def pass_over(self, size: int, missing: int) -> None:
@@ -348,13 +355,13 @@ class Framer:
         self._desynchronised.append((time, frame, data))
         self._search_bytes += len(data)
         self._holdings.hold(self, self, len(data) + PIECE_BYTES)
-        too_much = self._search_bytes > SEARCH_BYTES
+        too_much = self._search_bytes > self._search_most
         if too_much or self._search_bytes >= self._search_at:
             self.search()
             if self._search_bytes > SEARCH_EACH_BYTES:
                 self._search_at = self._search_bytes + self._search_bytes // 8
-        if too_much and self.desynchronised:
-            self._give_up_search()
+        if too_much and self._desynchronised is not None:
+            self._let_go(self._desynchronised)
 
     def search(self) -> None:
         """Resynchronise: look for the next message in the held data, now that more is known."""
@@ -393,6 +400,29 @@ class Framer:
             else:
                 found -= len(data)
         return True
+
+    def _let_go(self, chunks: list[Received]) -> None:
+        """Give up what was searched, up to where a message may begin that is not all there."""
+        place = self.begins(b"".join(data for _, _, data in chunks))
+        # Nothing may lie right at the begin: there a packet began.
+        gone = max(place - 1, 0)
+        left = self._search_bytes - gone
+        if place < 0 or left > SEARCH_MOST_BYTES:
+            self._give_up_search()
+            return
+        self._holdings.release(self)
+        self.drift()
+        self.skipped_bytes += gone
+        self._search_bytes = self._searched = left
+        self._search_at = left + left // 8
+        self._search_most = left + SEARCH_BYTES
+        kept: list[Received] = []
+        for time, frame, data in chunks:
+            if gone < len(data):
+                kept.append((time, frame, data[gone:]))
+                self._holdings.hold(self, self, len(data) - gone + PIECE_BYTES)
+            gone = max(gone - len(data), 0)
+        self._desynchronised = kept
 
     def _give_up_search(self) -> None:
         self.skipped_bytes += self._search_bytes

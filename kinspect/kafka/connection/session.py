@@ -126,8 +126,12 @@ class Session:
         self._ledger = ledger
         cap = ledger.caps.message_bytes
         self._holdings = ledger.holdings
-        self._requests = Framer(REQUEST, cap, self._request, self._locate_request, self._holdings)
-        self._responses = Framer(RESPONSE, cap, self._response, self._locate_response, self._holdings)
+        self._requests = Framer(
+            REQUEST, cap, self._request, self._locate_request, self._request_begins, self._holdings
+        )
+        self._responses = Framer(
+            RESPONSE, cap, self._response, self._locate_response, self._response_begins, self._holdings
+        )
         for side in desynchronised:
             framer = self.framer(side)
             framer.drift()
@@ -321,6 +325,25 @@ class Session:
                     at = behind.end() if behind is not None else len(data)
                 at = data.find(needle, at)
         return 0 if best is not None and _are_messages(data, best) else best
+
+    def _request_begins(self, data: bytes) -> int:
+        # A request is found by its beginning.
+        return -1
+
+    def _response_begins(self, data: bytes) -> int:
+        """The first offset from which on a response to a request in flight may reach beyond the data; -1 if there is
+        none."""
+        cap, found = self._ledger.caps.message_bytes, len(data)
+        for correlation_id in _spread(self._pending.correlation_ids()):
+            needle = correlation_id.to_bytes(4, signed=True)
+            places = PLACES
+            at = data.find(needle, 4)
+            while 0 <= at < found and places:
+                places -= 1
+                if len(data) - at < int.from_bytes(data[at - 4 : at], signed=True) <= cap:
+                    found = at - 4
+                at = data.find(needle, at + 1)
+        return found if found < len(data) else -1
 
     def _response_fits(self, data: bytes, offset: int, exchange: Exchange) -> bool:
         size = int.from_bytes(data[offset : offset + 4], signed=True)
