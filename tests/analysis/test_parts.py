@@ -158,6 +158,20 @@ COMPARED = {
             "incomplete": anything,
         },
     ),
+    "compression": Rows(
+        {"topic": ("topic_id",), "direction": (), **CLIENT},
+        {
+            "topic_id": fact,
+            "codecs": counts,
+            "batches": count,
+            "bytes": count,
+            "expanded_bytes": count,
+            "ratio": anything,
+            "saved_bytes": anything,
+            "unexpanded": count,
+            "incomplete": anything,
+        },
+    ),
     "clients": Rows(
         CLIENT,
         {
