@@ -1,4 +1,4 @@
-"""What compression saves: a row for each topic, direction, client id and client address with record batches."""
+"""What compression saves: a row for each topic, direction, client id and client address."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from kinspect.records.compression import codec_name
 from kinspect.records.recordset import RecordSet
 from kinspect.records.recordsetreader import RecordSetReader
 from kinspect.records.v2 import HEADER
+from kinspect.wording import counted
 
 _CODECS = {codec_name(codec): codec for codec in range(8)}
 
@@ -71,10 +72,7 @@ class TopicCompression(Topics):
         room.spend(False, reader.result, counts)
 
     def result(self, context: ResultContext) -> list[Row]:
-        rows = [_row(*named) for named in self._named(context)]
-        # Who only waits for records has none that could be compressed.
-        shown = [row for row in rows if row["batches"] != 0 or row["unexpanded"] or row["incomplete"]]
-        return sorted(shown, key=_place)
+        return sorted([_row(*named) for named in self._named(context)], key=_place)
 
 
 def _placed(found: RecordSet) -> Iterator[tuple[int, Row]]:
@@ -91,21 +89,21 @@ def _placed(found: RecordSet) -> Iterator[tuple[int, Row]]:
 def _row(key: tuple[Any, ...], topic_id: str | None, use: TopicUse) -> Row:
     assert isinstance(use, Expansion)
     topic, direction, client_id, client_ip = key
-    counted = use.batches if topic is not None and (use.seen or use.batches or use.unexpanded) else None
-    expanded = None if counted is None or use.unexpanded else use.expanded
+    batches = use.batches if topic is not None and (use.seen or use.batches or use.unexpanded) else None
+    expanded = None if batches is None or use.unexpanded else use.expanded
     return {
         "topic": topic,
         "topic_id": topic_id,
         "direction": direction,
         "client_id": client_id,
         "client_ip": client_ip,
-        "codecs": None if counted is None else dict(sorted(use.codecs.items())),
-        "batches": counted,
-        "bytes": None if counted is None else use.bytes,
+        "codecs": None if batches is None else dict(sorted(use.codecs.items())),
+        "batches": batches,
+        "bytes": None if batches is None else use.bytes,
         "expanded_bytes": expanded,
         "ratio": round(expanded / use.bytes, 3) if expanded and use.bytes else None,
         "saved_bytes": None if expanded is None else expanded - use.bytes,
-        "unexpanded": None if counted is None else use.unexpanded,
+        "unexpanded": None if batches is None else use.unexpanded,
         "incomplete": use.incomplete,
     }
 
@@ -155,5 +153,7 @@ ANSWER = Definition(
         Key("incomplete", "long", "Requests and answers that could not be read to their end"),
     ),
     nothing="no record batches were produced or consumed",
+    folds=lambda row: row["batches"] == 0 and not row["unexpanded"] and not row["incomplete"],
+    folded=lambda rows: f"and {counted(len(rows), 'row')} without batches",
     more=_more,
 )
