@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from struct import Struct
 from typing import Any, Final
@@ -91,6 +91,23 @@ def _spread(ids: list[int]) -> list[int]:
         return ids
     half = LOCATED_BY // 2
     return ids[:half] + [ids[half + (len(ids) - half) * part // half - 1] for part in range(1, half + 1)]
+
+
+def _places(data: bytes, correlation_id: int) -> Iterator[int]:
+    """Offsets at which the response with this id may begin, in their order."""
+    needle = correlation_id.to_bytes(4, signed=True)
+    at = data.find(needle, 4)
+    for _ in range(PLACES):
+        if at < 0:
+            return
+        yield at - 4
+        if correlation_id or data[at - 4 : at] != needle:
+            at += 1
+        else:
+            # Payload may be nothing but zeros.
+            behind = _not_zero(data, at)
+            at = behind.end() if behind is not None else len(data)
+        at = data.find(needle, at)
 
 
 @lru_cache(maxsize=1024)
@@ -310,20 +327,11 @@ class Session:
                 return 0
         best: int | None = None
         for correlation_id in _spread(self._pending.correlation_ids()):
-            needle = correlation_id.to_bytes(4, signed=True)
-            places = PLACES
-            at = data.find(needle, 4)
-            while at >= 0 and (best is None or at - 4 < best) and places:
-                places -= 1
-                if self._response_fits(data, at - 4, self._pending.first(correlation_id)):
-                    best = at - 4
-                if correlation_id or data[at - 4 : at] != needle:
-                    at += 1
-                else:
-                    # Payload may be nothing but zeros.
-                    behind = _not_zero(data, at)
-                    at = behind.end() if behind is not None else len(data)
-                at = data.find(needle, at)
+            for offset in _places(data, correlation_id):
+                if best is not None and offset >= best:
+                    break
+                if self._response_fits(data, offset, self._pending.first(correlation_id)):
+                    best = offset
         return 0 if best is not None and _are_messages(data, best) else best
 
     def _request_begins(self, data: bytes) -> int:
@@ -335,14 +343,11 @@ class Session:
         none."""
         cap, found = self._ledger.caps.message_bytes, len(data)
         for correlation_id in _spread(self._pending.correlation_ids()):
-            needle = correlation_id.to_bytes(4, signed=True)
-            places = PLACES
-            at = data.find(needle, 4)
-            while 0 <= at < found and places:
-                places -= 1
-                if len(data) - at < int.from_bytes(data[at - 4 : at], signed=True) <= cap:
-                    found = at - 4
-                at = data.find(needle, at + 1)
+            for offset in _places(data, correlation_id):
+                if offset >= found:
+                    break
+                if len(data) - offset - 4 < int.from_bytes(data[offset : offset + 4], signed=True) <= cap:
+                    found = offset
         return found if found < len(data) else -1
 
     def _response_fits(self, data: bytes, offset: int, exchange: Exchange) -> bool:
