@@ -17,7 +17,6 @@ from kinspect.answers.typed import PLACE, Typed
 from kinspect.capture import Timeline, open_timeline
 from kinspect.cli.completed import files, words
 from kinspect.cli.interrupt import Interrupt
-from kinspect.cli.jobs import read_shared
 from kinspect.cli.options import (
     AUTO,
     FILTER_OPTIONS,
@@ -149,6 +148,8 @@ def _read(run: ReadRun, timeline: Timeline, jobs: int | None) -> dict[str, Any]:
     if count == 1:
         run.run()
         return run.summary()
+    from kinspect.cli.jobs import read_shared
+
     return read_shared(run, timeline, count)
 
 
