@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from shlex import quote
 from typing import Any, ClassVar
 
 from kinspect.analysis.answer import ResultContext, Row
 from kinspect.answers.celltexts import NOTE, known, listed, plain
 from kinspect.answers.definition import Definition, Key
-from kinspect.answers.topicsanswer import RECORD_APIS, Topics, TopicUse
+from kinspect.answers.topicsanswer import RECORD_APIS, USE_KEYS, Topics, TopicUse, reading_topic
 from kinspect.kafka.bodysummary import RecordField, RecordRoom
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.records.compression import codec_name
@@ -114,21 +113,13 @@ def _place(row: Row) -> tuple[Any, ...]:
     return -(row["expanded_bytes"] or row["bytes"] or 0), -(row["bytes"] or 0), *names
 
 
-def _more(file: str, rows: list[Row]) -> str:
-    named = [row["topic"] for row in rows if row["topic"]]
-    return f"kinspect read {file}" + (f" --topic {quote(named[0])}" if named else "") + " --records"
-
-
 ANSWER = Definition(
     TopicCompression,
     help="What compression saves, by topic and client.",
     page="d",
     about="what record batches take, compressed and expanded",
     columns=(
-        Key("topic", "text", "The name, or the id if no message tells its name", "TOPIC", opens="topic"),
-        Key("topic_id", "text"),
-        Key("direction", "text", "produce, consume or replicate", "DIRECTION"),
-        Key("client_id", "text", "", "CLIENT ID", opens="client-id"),
+        *USE_KEYS,
         Key("client_ip", "text", "", "ADDRESS", plain, rank=4, opens="client-host"),
         Key("codecs", "counts", "Batches by compression", "CODECS", listed),
         Key("batches", "long", "Whole batches on the wire, refused and repeated ones too", "BATCHES", rank=3),
@@ -155,5 +146,5 @@ ANSWER = Definition(
     nothing="no record batches were produced or consumed",
     folds=lambda row: row["batches"] == 0 and not row["unexpanded"] and not row["incomplete"],
     folded=lambda rows: f"and {counted(len(rows), 'row')} without batches",
-    more=_more,
+    more=lambda file, rows: f"{reading_topic(file, rows)} --records",
 )

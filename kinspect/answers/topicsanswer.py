@@ -351,10 +351,19 @@ def _delivered(row: Row) -> str:
     return "" if row["delivered"] in (None, row["records"]) else known(row["delivered"])
 
 
-def _more(file: str, rows: list[Row]) -> str:
+def reading_topic(file: str, rows: list[Row]) -> str:
+    """The command that reads the first topic of the rows."""
     named = [row["topic"] for row in rows if row["topic"]]
     return f"kinspect read {file}" + (f" --topic {quote(named[0])}" if named else "")
 
+
+USE_KEYS = (
+    Key("topic", "text", "The name, or the id if no message tells its name", "TOPIC", opens="topic"),
+    Key("topic_id", "text"),
+    Key("direction", "text", "produce, consume or replicate", "DIRECTION"),
+    Key("client_id", "text", "", "CLIENT ID", opens="client-id"),
+)
+"""Keys of a row for each topic, direction and client."""
 
 ANSWER = Definition(
     Topics,
@@ -362,10 +371,7 @@ ANSWER = Definition(
     page="2",
     about="who produces and consumes",
     columns=(
-        Key("topic", "text", "The name, or the id if no message tells its name", "TOPIC", opens="topic"),
-        Key("topic_id", "text"),
-        Key("direction", "text", "produce, consume or replicate", "DIRECTION"),
-        Key("client_id", "text", "", "CLIENT ID", opens="client-id"),
+        *USE_KEYS,
         Key("client_ip", "text", "", "ADDRESS", plain, rank=2, opens="client-host"),
         Key("software_name", "text"),
         Key("software_version", "text"),
@@ -396,5 +402,5 @@ ANSWER = Definition(
     order="TOPIC, DIRECTION, CLIENT ID, ADDRESS, REQUESTS, RECORDS, DELIVERED, BYTES, ERRORS, GROUPS, CODECS, ACKS, "
     "PRINCIPAL, SOFTWARE",
     nothing="no topic was produced to or consumed from",
-    more=_more,
+    more=reading_topic,
 )
