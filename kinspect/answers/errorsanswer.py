@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from kinspect.analysis.answer import Answer, ResultContext, Row, Topic, topics_of
 from kinspect.analysis.bursts import Bursts
-from kinspect.analysis.by import (
+from kinspect.analysis.rowkeys import (
     BY,
     NO_PARTITION,
     PARTITION,

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kinspect.analysis.answer import Answer, ResultContext, Row, Topic, topics_of
-from kinspect.analysis.by import BY, keys, keys_of, named, names_of
 from kinspect.analysis.histogram import Histogram
 from kinspect.analysis.record import GREATEST, Record
+from kinspect.analysis.rowkeys import BY, keys, keys_of, named, names_of
 from kinspect.answers.celltexts import MINUTE, TIME_OF_DAY, known, listed, where
 from kinspect.answers.definition import Definition, Key, OwnOption
 from kinspect.errors import KinspectError
