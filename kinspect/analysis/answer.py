@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 from kinspect import state
 from kinspect.analysis import forwards
 from kinspect.analysis.membership import Membership, MembershipRequests
+from kinspect.analysis.natcopies import NatCopies
 from kinspect.analysis.record import Record
-from kinspect.analysis.twins import Twins
 from kinspect.filters.filterdefinitions import CLIENTS, CONNECTIONS, END, TIMES, cutting_more
 from kinspect.kafka.bodysummary import topics_named
 from kinspect.kafka.exchange.exchange import Exchange
@@ -130,7 +130,7 @@ class Answer(ABC):
     def __init__(self) -> None:
         self.exchanges = 0
         self.twins: int | None = 0
-        self._twins = Twins()
+        self._copies = NatCopies()
         self.left_out = 0
         self.unmeasured = 0
         self.names_merged = 0
@@ -149,7 +149,7 @@ class Answer(ABC):
     def take(self, exchange: Exchange, passes: Passes | None = None) -> None:
         """Count an exchange, and its group if that had members before. `passes`: whether the filter lets pass what an
         Envelope holds."""
-        if self.twins is not None and self._twins.seen(exchange):
+        if self.twins is not None and self._copies.seen(exchange):
             self.twins += 1
             return
         self.exchanges += 1

@@ -11,7 +11,7 @@ from support.packets import Packet, moved, packets
 from support.pcap import pcap
 from support.shares import one_in
 
-from kinspect.analysis.twins import PLACES_KEPT, Twins
+from kinspect.analysis.natcopies import PLACES_KEPT, NatCopies
 from kinspect.answers import answers
 
 LATER_NS = 5_000
@@ -90,7 +90,7 @@ def test_the_command_tells_them(kinspect, tmp_path, jobs):
 
 def test_a_handshake_at_many_addresses_is_kept_at_few():
     taken = [*packets(CAPTURES / GROUPS)]
-    twins = Twins()
+    twins = NatCopies()
     for number in range(3 * PLACES_KEPT):
         _, exchanges = objects([moved(packet, number) for packet in taken[:40]], b"")
         assert exchanges

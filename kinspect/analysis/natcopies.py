@@ -21,7 +21,7 @@ Place = tuple[str, str, int]
 """Addresses of a client and a broker, and the hops that the client's packets had left."""
 
 
-class Twins:
+class NatCopies:
     """Tells exchanges that were seen before, at other addresses."""
 
     def __init__(self) -> None:
