@@ -11,7 +11,7 @@ from typing import Any, TextIO
 import orjson
 
 from kinspect.answers import definition_of
-from kinspect.answers.lacks import AnswerCounts, lacks
+from kinspect.answers.incomplete import AnswerCounts, why_incomplete
 from kinspect.answers.typed import NOTHING, Typed
 from kinspect.filters.filterdefinitions import kinds
 from kinspect.jsontext import escape_json
@@ -41,7 +41,7 @@ def document(
     """The object of an answer. `summary`: the `summary` line's object; `span`: when the capture begins and ends;
     `filters`: options of the filter that was given; `served`: those of them that left out nothing of a row; `instead`:
     what there is where nothing passed them; `ended`: why not all was read."""
-    incomplete, named = lacks(summary, counted, filters, ended), kinds()
+    incomplete, named = why_incomplete(summary, counted, filters, ended), kinds()
     return {
         "answer": answer,
         "schema_version": SCHEMA_VERSION,

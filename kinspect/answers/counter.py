@@ -8,7 +8,7 @@ from typing import Any
 
 from kinspect.analysis.answer import Answer, ResultContext, Row, rows_of
 from kinspect.answers.answerobject import document
-from kinspect.answers.lacks import AnswerCounts as Taken
+from kinspect.answers.incomplete import AnswerCounts
 from kinspect.filters.filter import Filter
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import Line
@@ -87,7 +87,7 @@ class AnswerCounter(Sink):
             told = {"unknown_to_filters": unknown, **summary, "unresolved_topic_ids": unresolved}
             served = () if self._filter is None else answer.exempt_apis
             groups, no_room = answer.groups_under_way, answer.left_out + answer.unmeasured
-            taken = Taken(answer.exchanges, answer.twins, groups, no_room)
+            taken = AnswerCounts(answer.exchanges, answer.twins, groups, no_room)
             found.append(document(name, told, span, rows, taken, options, served, instead, ended))
         return found
 

@@ -1,4 +1,4 @@
-"""What an answer lacks is said in one line, in all answers."""
+"""Why an answer is incomplete is said in one line, in all answers."""
 
 import json
 from pathlib import Path

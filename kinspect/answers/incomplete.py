@@ -1,4 +1,4 @@
-"""What an answer lacks, a line each: what the capture has not, what filters left out, what there was no room for."""
+"""Why an answer is incomplete, a line each: what the capture lacks, filters left out, or there was no room for."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class AnswerCounts(NamedTuple):
     left_out: int
 
 
-def lacks(
+def why_incomplete(
     summary: Object, counted: AnswerCounts, filters: Sequence[str] = (), ended: Iterable[str] = ()
 ) -> list[str]:
     """Lines on what is missing, the gravest first; none if nothing is. `summary`: the `summary` line's object;
     `filters`: options of the filter; `ended`: why not all was read."""
     found = [*_undecoded(summary), *ended, _under_way(summary, counted)]
-    found += [tell(summary[key]) for key, tell in _LACKS.items() if summary[key]]
+    found += [tell(summary[key]) for key, tell in _CAUSES.items() if summary[key]]
     if summary["outcomes"]["orphan"]:
         orphans = summary["outcomes"]["orphan"]
         found.append(
@@ -101,7 +101,7 @@ def _clocks(offsets: list[Object]) -> str:
     return ", ".join(off)
 
 
-_LACKS: dict[str, Callable[[Any], str]] = {
+_CAUSES: dict[str, Callable[[Any], str]] = {
     "kernel_drops": lambda count: f"{wording.counted(count, 'packet')} dropped by the kernel",
     "queue_drops": lambda count: f"{wording.counted(count, 'packet')} not decoded, as they came too fast",
     "interface_losses": lambda count: (
