@@ -12,7 +12,7 @@ import orjson
 
 from kinspect.answers import definition_of
 from kinspect.answers.incomplete import AnswerCounts, why_incomplete
-from kinspect.answers.typed import NOTHING, Typed
+from kinspect.answers.nextcommand import NO_COMMAND, NextCommand
 from kinspect.filters.filterdefinitions import kinds
 from kinspect.jsontext import escape_json
 from kinspect.output import Style
@@ -70,11 +70,13 @@ def document(
     }
 
 
-def write(found: Object, name: str, stream: TextIO, style: Style, typed: Typed = NOTHING) -> None:
-    """Write an answer's object to the stream in the format `name`. `typed`: what the command to type next is for."""
+def write(
+    found: Object, name: str, stream: TextIO, style: Style, next_command: NextCommand = NO_COMMAND
+) -> None:
+    """Write an answer's object to the stream in the format `name`. `next_command`: the one to type next."""
     if name == TABLE:
         layout = import_module("kinspect.answers.layout")
-        _print(lambda width: layout.page(found, width, style, typed), stream, style)
+        _print(lambda width: layout.page(found, width, style, next_command), stream, style)
     elif name == JSON:
         stream.write(escape_json(orjson.dumps(found, option=INDENTED)).decode())
     else:
@@ -86,13 +88,13 @@ def write_several(
     name: str,
     stream: TextIO,
     style: Style,
-    typed: Typed = NOTHING,
+    next_command: NextCommand = NO_COMMAND,
 ) -> None:
     """Write the objects of several answers to the stream: in the format `json` each is a line, and rows of `jsonl` and
-    `csv` begin with their answer. `typed`: what the commands to type next are for."""
+    `csv` begin with their answer. `next_command`: the one to type next."""
     if name == TABLE:
         layout = import_module("kinspect.answers.layout")
-        _print(lambda width: layout.several(found, width, style, typed), stream, style)
+        _print(lambda width: layout.several(found, width, style, next_command), stream, style)
     elif name == JSON:
         for each in found:
             stream.write(escape_json(orjson.dumps(each)).decode() + "\n")

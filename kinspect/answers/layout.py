@@ -15,7 +15,7 @@ from kinspect import wording
 from kinspect.answers import definition_of
 from kinspect.answers.celltexts import DIM, HEAD, NOTE, TIME_OF_DAY, UNKNOWN, counted
 from kinspect.answers.definition import Definition, nothing_decoded
-from kinspect.answers.typed import NOTHING, Typed
+from kinspect.answers.nextcommand import NO_COMMAND, NextCommand
 from kinspect.output import Style
 from kinspect.output.columns import Column, Row, aligned, fitted
 from kinspect.output.escape import escape
@@ -37,9 +37,11 @@ TEXT_WIDTH = 80
 PRINTED = Room(40, 6, ": --wide shows all")
 
 
-def parts(found: dict[str, Any], width: int, style: Style, typed: Typed = NOTHING) -> Iterator[Text]:
-    """Lines to show for an answer's object on a terminal of that width. `typed`: what the command to type
-    next is for; without captures there is none."""
+def parts(
+    found: dict[str, Any], width: int, style: Style, next_command: NextCommand = NO_COMMAND
+) -> Iterator[Text]:
+    """Lines to show for an answer's object on a terminal of that width. `next_command`: the one to type next;
+    without captures there is none."""
     layout = definition_of(found["answer"])
     rows = found["rows"]
     if rows:
@@ -59,16 +61,18 @@ def parts(found: dict[str, Any], width: int, style: Style, typed: Typed = NOTHIN
         yield Text(
             fill(text, max(width, TEXT_WIDTH), subsequent_indent="  ", break_on_hyphens=False), style=NOTE
         )
-    if rows and typed.captures:
-        command = typed.command(layout.more, whole + folded, found["capture"])
+    if rows and next_command.captures:
+        command = next_command.command(layout.more, whole + folded, found["capture"])
         yield Text(f"next: {escape(command)}", style=DIM)
 
 
-def page(found: dict[str, Any], width: int, style: Style, typed: Typed = NOTHING) -> Iterator[Text]:
+def page(
+    found: dict[str, Any], width: int, style: Style, next_command: NextCommand = NO_COMMAND
+) -> Iterator[Text]:
     """The `parts` of an answer's object, below the capture's time span where the answer has that."""
     if definition_of(found["answer"]).spans:
         yield from filter(None, [span(found["capture"], style)])
-    yield from parts(found, width, style, typed)
+    yield from parts(found, width, style, next_command)
 
 
 def span(capture: dict[str, Any], style: Style) -> Text | None:
@@ -85,13 +89,15 @@ def span(capture: dict[str, Any], style: Style) -> Text | None:
     return Text(f"{first} to {last}{zone}: {packets}, {exchanges}{fewer}")
 
 
-def several(found: list[dict[str, Any]], width: int, style: Style, typed: Typed) -> Iterator[Text]:
+def several(
+    found: list[dict[str, Any]], width: int, style: Style, next_command: NextCommand
+) -> Iterator[Text]:
     """The `parts` of several answers, each below its name."""
     for each in found:
         if each is not found[0]:
             yield Text()
         yield Text(each["answer"], style=HEAD)
-        yield from page(each, width, style, typed)
+        yield from page(each, width, style, next_command)
 
 
 def warnings(capture: dict[str, Any]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from kinspect.filters.filterdefinitions import kinds
 
-TYPED: Final = 5
+NAMED_CAPTURES: Final = 5
 """Captures that the command names; of more it has their place."""
 PLACE: Final = "CAPTURE..."
 """Place of captures that cannot be named again."""
@@ -17,7 +17,7 @@ PLACE: Final = "CAPTURE..."
 Row = dict[str, Any]
 
 
-class Typed(NamedTuple):
+class NextCommand(NamedTuple):
     """What the command to type next is for: captures, and options that were given with them, with their values. Without
     captures there is none."""
 
@@ -27,7 +27,9 @@ class Typed(NamedTuple):
     def command(self, more: Callable[[str, list[Row]], str], rows: list[Row], capture: Row) -> str:
         """The command that `more` makes of the captures' names and the rows, with the options that were given but for
         those that it has itself, and those that ask for names that the counted exchanges need not have."""
-        text = more(" ".join(map(quote, self.captures)) if len(self.captures) <= TYPED else PLACE, rows)
+        text = more(
+            " ".join(map(quote, self.captures)) if len(self.captures) <= NAMED_CAPTURES else PLACE, rows
+        )
         unnamed = [option for option, kind in kinds().items() if kind not in capture["only_naming"]]
         own = frozenset([*re.findall(r"(?<!\S)--[a-z-]+", text), *unnamed])
         given = [
@@ -38,4 +40,4 @@ class Typed(NamedTuple):
         return " ".join([text, *given])
 
 
-NOTHING: Final = Typed()
+NO_COMMAND: Final = NextCommand()

@@ -13,7 +13,7 @@ from kinspect.analysis.answer import Answer, Row
 from kinspect.answers import answerobject, definition_of, open_answer
 from kinspect.answers.counter import AnswerCounter
 from kinspect.answers.definition import OwnOption
-from kinspect.answers.typed import PLACE, Typed
+from kinspect.answers.nextcommand import PLACE, NextCommand
 from kinspect.capture import Timeline, open_timeline
 from kinspect.cli.completed import files, words
 from kinspect.cli.interrupt import Interrupt
@@ -135,7 +135,11 @@ def _run(
             )
             failed = fails is not None and any(map(fails, found["rows"]))
             answerobject.write(
-                found, answer_format(values), run.stream, make_style(values), typed_next(captures, values)
+                found,
+                answer_format(values),
+                run.stream,
+                make_style(values),
+                make_next_command(captures, values),
             )
         asked.values["quiet"] = True
         status = max(run.close(summary), FOUND if failed else 0)
@@ -158,7 +162,7 @@ def nothing_passed(run: ReadRun) -> str | None:
     return filter_hint(run.tally) if run.tally.seen and not run.tally.shown else None
 
 
-def typed_next(captures: Sequence[str], values: dict[str, Any]) -> Typed:
+def make_next_command(captures: Sequence[str], values: dict[str, Any]) -> NextCommand:
     """What the command to type next is for. Standard input and pipes cannot be read again."""
     named = all(map(os.path.isfile, captures)) and not any(name.startswith(NOT_AGAIN) for name in captures)
     given = [(option_of(name), values.get(name)) for name in (*FILTERS, *REPEATED_INPUT)]
@@ -168,7 +172,7 @@ def typed_next(captures: Sequence[str], values: dict[str, Any]) -> Typed:
         options += [(option, None if one is True else str(one)) for one in each]
     if values.get("clock_skew"):
         options.append(("--clock-skew", f"{values['clock_skew'] / NS_PER_MS:g}ms"))
-    return Typed(captures if named else [PLACE], options)
+    return NextCommand(captures if named else [PLACE], options)
 
 
 def answer_format(values: dict[str, Any]) -> str:

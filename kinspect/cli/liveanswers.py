@@ -6,9 +6,9 @@ from typing import Any
 
 from kinspect.answers import answerobject, open_answer
 from kinspect.answers.counter import AnswerCounter
-from kinspect.answers.typed import NOTHING
+from kinspect.answers.nextcommand import NO_COMMAND
 from kinspect.capture.save import Saving
-from kinspect.cli.answerscommand import NOT_ASKED, answer_format, nothing_passed, typed_next
+from kinspect.cli.answerscommand import NOT_ASKED, answer_format, make_next_command, nothing_passed
 from kinspect.cli.options import AUTO, LINES_ALONE, OTLP, make_style, usage
 from kinspect.cli.outputoptions import GOES_ON
 from kinspect.cli.readrun import ReadRun, RunOptions, run_options
@@ -57,5 +57,5 @@ def print_answers(
     names, options = run.inspector.names, run.filter.options
     found = counted.objects(run.summary(), names, span, options, nothing_passed(run), run.ended)
     named = saving is not None and not saving.rotation.limited
-    typed = typed_next([saving.path], values) if saving is not None and named else NOTHING
-    answerobject.write_several(found, answer_format(values), run.stream, make_style(values), typed)
+    next_command = make_next_command([saving.path], values) if saving is not None and named else NO_COMMAND
+    answerobject.write_several(found, answer_format(values), run.stream, make_style(values), next_command)
