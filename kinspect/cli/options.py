@@ -22,7 +22,7 @@ from kinspect.kafka.view.view import INT64_FORMS, View
 from kinspect.model import Caps
 from kinspect.output import JSONL, NONE, SEMCONV, TABLE, Style
 from kinspect.output.escape import escape
-from kinspect.output.fit import LEAST_LINE
+from kinspect.output.linelimit import LEAST_LINE
 from kinspect.output.ordered import ORDERS
 from kinspect.sink import CONNECTION, EXCHANGE, GAP, STATS, SUMMARY
 

@@ -19,7 +19,6 @@ from kinspect.kafka.view.view import LINE_KEYS, View
 from kinspect.kafka.wire.pair import ANSWERED, SASL_TOKEN
 from kinspect.model import NS_PER_MS
 from kinspect.output import Opening
-from kinspect.output.fit import FittedText, LinePaths
 from kinspect.output.jsonl import text
 from kinspect.output.linefacts import (
     Line,
@@ -32,6 +31,7 @@ from kinspect.output.linefacts import (
     problem_codes,
     software,
 )
+from kinspect.output.linelimit import FittedText, LinePaths
 from kinspect.output.linesink import LineSink
 
 ECS_VERSION = "9.0.0"

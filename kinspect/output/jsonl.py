@@ -10,7 +10,7 @@ import orjson
 from kinspect.jsontext import escape_json
 from kinspect.kafka.view.view import View
 from kinspect.output import Opening
-from kinspect.output.fit import FittedText
+from kinspect.output.linelimit import FittedText
 from kinspect.output.linesink import LineSink
 
 

@@ -12,8 +12,8 @@ from kinspect.jsontext import escape_json
 from kinspect.kafka.view.forms import no_nulls, text_bodies
 from kinspect.kafka.view.view import View
 from kinspect.output.ecs import BOOLEAN, DATE, IP, KEPT, KEYS, KEYWORD, LONG, TEXT, EcsTexts
-from kinspect.output.fit import LEAST_LINE, LEAST_TEXT, MARK, WHOLE, FittedText
 from kinspect.output.jsonl import text
+from kinspect.output.linelimit import LEAST_LINE, LEAST_TEXT, MARK, WHOLE, FittedText
 from kinspect.protocol import schema as apis
 
 ROOT = Path(__file__).parents[2]
