@@ -35,7 +35,7 @@ from kinspect.kafka.wire.message import WireMessage
 from kinspect.kafka.wire.pair import KAFKA, TOKEN_NAME
 from kinspect.model import REQUEST, RESPONSE, Caps, Counts, Problem
 from kinspect.output.escape import escape
-from kinspect.output.named import number_name
+from kinspect.output.numbernames import number_name
 from kinspect.protocol import interpreter, request_header, schema
 from kinspect.protocol.apikeys import SASL_AUTHENTICATE
 from kinspect.protocol.interpreter import ReadResult, Span

@@ -19,7 +19,7 @@ from kinspect.output import Opening, table
 from kinspect.output.actions import refused
 from kinspect.output.console import make_console
 from kinspect.output.escape import escape
-from kinspect.output.named import number_name
+from kinspect.output.numbernames import number_name
 from kinspect.output.treewriter import StyledText, TreeWriter
 from kinspect.pipeline import EXCHANGES_ONLY
 from kinspect.sink import PieceSink, WrittenLine

@@ -13,7 +13,7 @@ from kinspect.kafka.view.view import View
 from kinspect.kafka.wire.message import WireMessage
 from kinspect.model import RESPONSE
 from kinspect.output.actions import refused
-from kinspect.output.named import number_name
+from kinspect.output.numbernames import number_name
 from kinspect.protocol import interpreter, schema
 from kinspect.protocol.interpreter import Span
 from kinspect.tui.index import batches, hidden
