@@ -64,7 +64,7 @@ def merge_time(before: Sequence[int], times: Sequence[int]) -> int:
     return times[0]
 
 
-class Turns:
+class TimedBlocks:
     """Iterates the blocks of a file, once, each with the merge times of its packets.
 
     A packet without a time takes that of the one before, the first of a file takes `time`.

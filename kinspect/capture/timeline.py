@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, Protocol
 
 from kinspect.capture.clocks import ClockOffset, clock_offsets
 from kinspect.capture.fileformats import open_capture
-from kinspect.capture.merging import Turns
+from kinspect.capture.merging import TimedBlocks
 from kinspect.capture.reader import BLOCK_SIZE, Findings
 from kinspect.capture.source import STDIN, STDIN_NAME, Source, can_reopen, input_size, open_source
 from kinspect.errors import CaptureError, TruncatedCaptureError
@@ -336,7 +336,7 @@ class _Cursor:
         if self._block is not None:
             return True
         if self._turns is None:
-            self._turns = iter(Turns(self.open(), self.time))
+            self._turns = iter(TimedBlocks(self.open(), self.time))
         try:
             found = next(self._turns, None)
         finally:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from kinspect import link
-from kinspect.capture.merging import Turns
+from kinspect.capture.merging import TimedBlocks
 from kinspect.errors import CaptureError, UnreadableError
 from kinspect.link.cursor import Cursor
 from kinspect.link.fragments import PART
@@ -63,7 +63,7 @@ def scanned(
     gather, island_of = Gather(split.file, split.number, turns_of), cache(pair)
     held = 0
     try:
-        for block, own in Turns(read_split(split, report), EARLIEST):
+        for block, own in TimedBlocks(read_split(split, report), EARLIEST):
             turns = [*accumulate(own, max, initial=report.latest)][1:]
             report.see(block.times, turns)
             if turns != block.times:
