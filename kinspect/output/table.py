@@ -149,7 +149,7 @@ class TableWriter(PieceSink):
         return day, self._row(
             cells(f"{day} {clock}" if self._wide else clock, line, self._cut),
             lambda width: api_text(line, width),
-            about(line, found),
+            about_cell(line, found),
             failed=bool(
                 line["error_names"] or line["problems"] or found.refused or line["outcome"] in MISSING
             ),
@@ -165,10 +165,10 @@ class TableWriter(PieceSink):
         if self._wide:
             titles[TIME].append(f" ({self._zone_name})")
         api = titles[API]
-        return self._row(titles, lambda _: api, About([Text(ABOUT.title, style="bold")], []))
+        return self._row(titles, lambda _: api, AboutCell([Text(ABOUT.title, style="bold")], []))
 
     def _row(
-        self, shown: dict[Column, Text], api: Callable[[int], Text], about: About, *, failed: bool = False
+        self, shown: dict[Column, Text], api: Callable[[int], Text], about: AboutCell, *, failed: bool = False
     ) -> list[Text]:
         """The lines of a row: one, or two if the last column does not fit in one, and it failed or room is little."""
         shown[API] = self._api_and_latency(api, shown[LATENCY])
@@ -278,14 +278,14 @@ def wait_style(cause: str | None) -> str:
     return "" if cause == BROKER else NOTE
 
 
-class About(NamedTuple):
+class AboutCell(NamedTuple):
     """The last column. `parts`: failures, then the subjects of the exchange; `rest`: details that are cut first."""
 
     parts: list[Text]
     rest: list[Text]
 
 
-def about(line: dict[str, Any], found: Action = NO_ACTION) -> About:
+def about_cell(line: dict[str, Any], found: Action = NO_ACTION) -> AboutCell:
     """The last column of an exchange. `found`: the texts of its action."""
     parts = [Text(escape(name), style=ERROR) for name in line["error_names"]]
     parts += [Text(escape(found.refused), style=ERROR)] if found.refused else []
@@ -294,7 +294,7 @@ def about(line: dict[str, Any], found: Action = NO_ACTION) -> About:
     parts += [Text(escape(found.name))] if found.name else []
     parts += [Text(part) for part in _subjects(line)]
     rest = [*_counts(line), *(f'"{escape(reason)}"' for reason in found.reasons)]
-    return About(parts, [Text(part) for part in rest])
+    return AboutCell(parts, [Text(part) for part in rest])
 
 
 def _outcome(line: dict[str, Any]) -> list[Text]:

@@ -357,7 +357,7 @@ def metrics(sample):
 def listed(sample):
     store = indexed(sample.path)
     lines = [store.line(number) for number in range(store.count)]
-    about = [table.about(line, line["action"]) for line in lines]
+    about = [table.about_cell(line, line["action"]) for line in lines]
     return repr((lines, about, store.seen, store.texts.all(), store.summary)).encode()
 
 

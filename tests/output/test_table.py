@@ -13,7 +13,7 @@ from kinspect.output.table import (
     MEDIUM,
     NARROW,
     TableWriter,
-    about,
+    about_cell,
     api_text,
     broker,
     ends_text,
@@ -321,7 +321,7 @@ def test_rows_wait_for_the_flush(exchanges, stream):
     ],
 )
 def test_about(changes, text):
-    assert " ".join(part.plain for part in chain(*about({**LINE, **changes}))) == text
+    assert " ".join(part.plain for part in chain(*about_cell({**LINE, **changes}))) == text
 
 
 @pytest.mark.parametrize(
@@ -418,7 +418,7 @@ def test_columns_grow_with_the_terminal():
 
 
 def abouts(exchanges, *messages):
-    return [about(View().exchange(made), action_of(made)) for made in exchanges(*messages)]
+    return [about_cell(View().exchange(made), action_of(made)) for made in exchanges(*messages)]
 
 
 def texts(*messages, exchanges):

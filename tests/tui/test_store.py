@@ -75,8 +75,8 @@ def test_every_row_is_what_the_table_shows(path):
     store = indexed(path, keylog=secrets)
     for number, exchange in enumerate(read(path, keylog=secrets)):
         line, shown = TABLE.exchange(exchange), store.line(number)
-        about = table.about(line, action_of(exchange))
-        assert table.about(shown, shown["action"]) == about
+        about = table.about_cell(line, action_of(exchange))
+        assert table.about_cell(shown, shown["action"]) == about
         assert (table.api_text(shown), table.latency(shown["latency_ms"])) == (
             table.api_text(line),
             table.latency(line["latency_ms"]),

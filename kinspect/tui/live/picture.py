@@ -92,7 +92,7 @@ KEPT = ("broker", "kind", "api", "api_key", "api_version", "latency_ms")
 
 def row_of(exchange: Exchange, line: dict[str, Any], utc: bool) -> LastRow:
     """The row of an exchange; `line` has the keys of `table.FIELDS`. It does not keep the messages alive."""
-    about = table.about(line, action_of(exchange))
+    about = table.about_cell(line, action_of(exchange))
     together = Text(" ").join([*about.parts, *about.rest])
     together.truncate(ABOUT_SHOWN, overflow="ellipsis")
     client = line["client"]

@@ -113,7 +113,7 @@ class Exchanges(Lines):
         line = store.line(index)
         found = store[index]
         widths = list_columns(self.scrollable_content_region.width)
-        about = table.about(line, line["action"])
+        about = table.about_cell(line, line["action"])
         cells = {
             **table.cells(day_and_clock(line["timestamp"], self._zone)[1], line, widths),
             SIZE: Text(bytes_text(found.request.size + found.response.size)),
