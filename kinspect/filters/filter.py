@@ -23,7 +23,7 @@ from kinspect.filters.filterdefinitions import (
     Test,
     option_of,
 )
-from kinspect.filters.values import DAY, Instant, about
+from kinspect.filters.values import DAY, Instant, errors_about
 from kinspect.kafka.exchange.lines import ConnectionLine, Gap
 
 EMPTY_RANGE = "nothing is from then on and before that"
@@ -74,7 +74,7 @@ class Filter:
         self._patterns = {asked.option: asked.test.patterns for asked in self.asked}
 
     def _test(self, name: str, given: Any, named: Callable[[str], str]) -> Test:
-        with about(named(name)):
+        with errors_about(named(name)):
             return FILTERS[name].test(given, lambda: self.start)
 
     @property

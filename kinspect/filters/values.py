@@ -105,7 +105,7 @@ class Instant(NamedTuple):
 
 
 @contextmanager
-def about(what: str) -> Iterator[None]:
+def errors_about(what: str) -> Iterator[None]:
     """Context in which a KinspectError begins with what it is about."""
     try:
         yield

@@ -19,7 +19,7 @@ from kinspect import link
 from kinspect.errors import CaptureError, KinspectError
 from kinspect.filters.filter import Filter
 from kinspect.filters.filterdefinitions import FILTERS, PACKETS, SEGMENTS, InTime
-from kinspect.filters.values import EPOCH, about, parse_moment
+from kinspect.filters.values import EPOCH, errors_about, parse_moment
 from kinspect.kafka.wire.ends import ip_text
 from kinspect.model import Block, Caps, Counts
 from kinspect.spark.schemas import spark_schema
@@ -211,7 +211,7 @@ def _passes(options: Options) -> Callable[[PacketRow], bool]:
 
 
 def _moment(name: str, text: str) -> int:
-    with about(name):
+    with errors_about(name):
         moment = parse_moment(text)
     if moment.base != EPOCH:
         raise KinspectError(
