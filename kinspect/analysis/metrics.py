@@ -60,7 +60,7 @@ class Metric(NamedTuple):
     name: str
     kind: str
     labels: Labels
-    about: str
+    help: str
     unit: int = 1
     of_broker: bool = False
     detail: bool = False
@@ -71,10 +71,10 @@ def metrics_of(table: str) -> dict[str, Metric]:
     amounts, `broker` and `detail` (see `Metric`), and what it counts."""
     found = {}
     for line in table.strip().splitlines():
-        name, kind, labels, options, about = map(str.strip, line.split("|"))
+        name, kind, labels, options, text = map(str.strip, line.split("|"))
         (unit,) = [amounts for word, amounts in _UNITS.items() if word in options.split()] or [1]
         flags = "broker" in options.split(), "detail" in options.split()
-        found[name] = Metric(name, kind, tuple(labels.split()), " ".join(about.split()), unit, *flags)
+        found[name] = Metric(name, kind, tuple(labels.split()), " ".join(text.split()), unit, *flags)
     return found
 
 

@@ -54,13 +54,13 @@ def family_of(metric: Metric, series: Series) -> Family:
 
     shown = _shown(series)
     if metric.kind == HISTOGRAM:
-        histogram = HistogramMetricFamily(metric.name, metric.about, labels=metric.labels)
+        histogram = HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
         for labels, found in shown.items():
             total = sum(durations.total for durations in found)
             histogram.add_metric(labels, _buckets(found), total / metric.unit)
         return histogram
     kind = CounterMetricFamily if metric.kind == COUNTER else GaugeMetricFamily
-    family = kind(metric.name, metric.about, labels=metric.labels)
+    family = kind(metric.name, metric.help, labels=metric.labels)
     for labels, found in shown.items():
         value = sum(found)
         family.add_metric(labels, value / metric.unit if metric.unit > 1 else value)

@@ -94,7 +94,7 @@ class OtlpMetrics:
                 for values, amount in series.items()
             ]
             if points:
-                yield _metric(dotted(metric.name), metric.about, unit_of(metric.name), metric.kind, points)
+                yield _metric(dotted(metric.name), metric.help, unit_of(metric.name), metric.kind, points)
 
     def _point(self, metric: own.Metric, attributes: dict[str, str], amount: Any, now: int) -> Any:
         if metric.kind == HISTOGRAM:
