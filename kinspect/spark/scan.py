@@ -18,7 +18,17 @@ from kinspect.link.cursor import Cursor
 from kinspect.link.fragments import PART
 from kinspect.model import FRAME_BITS, Block, Caps, Segment
 from kinspect.spark.chunkmerge import Bases
-from kinspect.spark.shuffle import EARLIEST, FRAGMENT, INSERT, NO_TIME, Chunk, Gather, batches, pack, rows_of
+from kinspect.spark.shuffle import (
+    EARLIEST,
+    FRAGMENT,
+    INSERT,
+    NO_TIME,
+    Chunk,
+    IslandGrouping,
+    batches,
+    pack,
+    rows_of,
+)
 from kinspect.spark.splits import Report, Split, read_split
 from kinspect.tcp.flowkeys import pair
 
@@ -60,7 +70,7 @@ def scanned(
     """Rows of a split; fills `report`. Fragments go to the `collector`; without one they are reassembled here."""
     dissector = link.Dissector(caps, report.counts, collector)
     turns_of: dict[int, int] = {}
-    gather, island_of = Gather(split.file, split.number, turns_of), cache(pair)
+    gather, island_of = IslandGrouping(split.file, split.number, turns_of), cache(pair)
     held = 0
     try:
         for block, own in TimedBlocks(read_split(split, report), EARLIEST):

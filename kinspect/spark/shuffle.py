@@ -159,7 +159,7 @@ def unpack(heads: bytes, payload: bytes, first_frame: int) -> tuple[list[Segment
     return cast(list[Segment], list(rows)), turns[0] if turns else times
 
 
-class Gather:
+class IslandGrouping:
     """Packets of a split by island: takes segments, gives rows.
 
     `turns`: merge times by frame, where they differ from the packets' times; the caller adds to it.
