@@ -221,12 +221,12 @@ def stream(folder: str, **values: Any) -> int:
     sparksession.check()
     from kinspect.spark.storage import check_out, everywhere, listing, shown
     from kinspect.spark.streaming.query import Stream
-    from kinspect.spark.streaming.streamsource import Watch
+    from kinspect.spark.streaming.streamsource import StreamOptions
 
     check_out(values["out"])
     listing(folder)
     request = _request(tables, names, values, late_secrets=values["keylog"] is not None)
-    watch = Watch(
+    watch = StreamOptions(
         folder=everywhere(folder),
         settle=values["settle"] / NS_PER_SECOND,
         interval=values["interval"] / NS_PER_SECOND,

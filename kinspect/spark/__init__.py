@@ -197,7 +197,7 @@ def stream(
     from kinspect.spark.sparksession import usable
     from kinspect.spark.storage import everywhere
     from kinspect.spark.streaming.query import frame
-    from kinspect.spark.streaming.streamsource import Watch
+    from kinspect.spark.streaming.streamsource import StreamOptions
     from kinspect.tables.request import Request
 
     request = Request(
@@ -211,7 +211,7 @@ def stream(
         late_secrets=keylog is not None,
     )
     tries, secrets = tries_of(usable(spark)), fspath(keylog or "")
-    watch = Watch(
+    watch = StreamOptions(
         everywhere(fspath(folder)), settle, shards=shards, tries=tries, keylog=secrets, caps=request.caps
     )
     # Found by its name, it would run the Python that the JVM was started with.

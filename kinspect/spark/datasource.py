@@ -25,7 +25,7 @@ from kinspect.model import Block, Caps, Counts
 from kinspect.spark.schemas import spark_schema
 from kinspect.spark.splits import SPLIT_BYTES, Report, Split, boundary, plan, read_split
 from kinspect.spark.storage import everywhere, expand, length, shown
-from kinspect.spark.streaming.streamsource import FORMAT, SHARD_ROWS, WATCH, StreamReader, Watch
+from kinspect.spark.streaming.streamsource import FORMAT, SHARD_ROWS, WATCH, StreamOptions, StreamReader
 from kinspect.tables.arrowcolumns import parse_columns
 from kinspect.tcp.flowkeys import address_size, scope
 
@@ -101,7 +101,7 @@ class CaptureSource(DataSource):  # type: ignore[misc]
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802
         if WATCH not in self.options:
             raise KinspectError("a stream of captures is made by kinspect.spark.stream")
-        return StreamReader(Watch.of(self.options))
+        return StreamReader(StreamOptions.of(self.options))
 
 
 class CaptureReader(DataSourceReader):  # type: ignore[misc]

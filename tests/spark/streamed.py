@@ -19,7 +19,7 @@ from kinspect.kafka.view.view import View
 from kinspect.model import Caps
 from kinspect.spark.streaming.processor import Shard, unpacked
 from kinspect.spark.streaming.query import BatchSummaries
-from kinspect.spark.streaming.streamsource import SHARD_ROWS, StreamReader, Watch
+from kinspect.spark.streaming.streamsource import SHARD_ROWS, StreamOptions, StreamReader
 from kinspect.tables.request import Request
 
 TABLES = ("exchanges", "connections")
@@ -82,7 +82,7 @@ class Streamed:
     """A stream of a folder; `rows` has what its tables hold."""
 
     def __init__(self, folder, *, shards=3, caps=None, view=None, settle=0.0, told="", keylog=None, **more):
-        self.watch = Watch(
+        self.watch = StreamOptions(
             str(folder),
             settle,
             shards=shards,
@@ -159,7 +159,7 @@ class Streamed:
 
     def drain(self):
         """As `--drain` does. Out: the rows of each table in the order of completion."""
-        self.watch = Watch(**{**_fields(self.watch), "drain": True})
+        self.watch = StreamOptions(**{**_fields(self.watch), "drain": True})
         reader = StreamReader(self.watch)
         reader.prepareForTriggerAvailableNow()
         while self.batch(reader):
@@ -168,7 +168,7 @@ class Streamed:
 
 
 def _fields(watch):
-    return {name: getattr(watch, name) for name in Watch.__slots__}
+    return {name: getattr(watch, name) for name in StreamOptions.__slots__}
 
 
 def _column(piece):

@@ -99,11 +99,13 @@ def test_an_offset_has_neither_folder_nor_secrets(bucket):
     """So a folder is the same one with other secrets and settings, and a checkpoint holds none."""
     source = import_module("kinspect.spark.streaming.streamsource")
     limits = import_module("pyspark.sql.streaming.datasource")
-    reader = source.StreamReader(source.Watch(bucket.format(""), settle=0.0))
+    reader = source.StreamReader(source.StreamOptions(bucket.format(""), settle=0.0))
     offset = reader.latestOffset(reader.initialOffset(), limits.ReadAllAvailable())
     text = json.dumps(offset)
     assert not any(part in text for part in ("test", "captures", "endpoint", "://"))
-    other = source.StreamReader(source.Watch(bucket.format("") + "&allow_bucket_creation=true", settle=0.0))
+    other = source.StreamReader(
+        source.StreamOptions(bucket.format("") + "&allow_bucket_creation=true", settle=0.0)
+    )
     assert other.latestOffset(json.loads(text), limits.ReadAllAvailable()) == json.loads(text)
     control, *tasks = other.partitions(reader.initialOffset(), json.loads(text))
     assert sorted(control.value["files"].values()) == [f"s3://captures/day/{name}" for name in NAMES]

@@ -77,7 +77,7 @@ def files_of(found, folder, count):
 
 
 def stream_of(module, spark, folder, out, tell=lambda _: None, **more):
-    watch = module.Watch(str(folder), settle=0.0, interval=0.1, shards=more.pop("shards", 2))
+    watch = module.StreamOptions(str(folder), settle=0.0, interval=0.1, shards=more.pop("shards", 2))
     return module.Stream(spark, watch, str(out), module.Request(**more), tell)
 
 

@@ -23,7 +23,7 @@ from kinspect.spark.sparksession import own_session
 from kinspect.spark.storage import check_out
 from kinspect.spark.streaming.output import StreamOutput
 from kinspect.spark.streaming.processor import PIECE, Shard, unpacked
-from kinspect.spark.streaming.streamsource import FORMAT, SHARD, Watch
+from kinspect.spark.streaming.streamsource import FORMAT, SHARD, StreamOptions
 from kinspect.tables.request import Request
 from kinspect.tables.rows import UnreadInput
 from kinspect.tables.taggedrows import SUMMARY, tagged_schema
@@ -35,7 +35,7 @@ TASKS = "spark.sql.shuffle.partitions"
 ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
-def frame(spark: SparkSession, watch: Watch, request: Request) -> DataFrame:
+def frame(spark: SparkSession, watch: StreamOptions, request: Request) -> DataFrame:
     """Streaming DataFrame of the rows of all tables of a request, each in the column of its table, and of summaries."""
     spark.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKS_DB)
     packets = spark.readStream.format(FORMAT).options(**watch.options()).load()
@@ -58,7 +58,7 @@ class Stream:
     def __init__(
         self,
         spark: SparkSession,
-        watch: Watch,
+        watch: StreamOptions,
         out: str,
         request: Request,
         tell: Callable[[str], None] = lambda _: None,

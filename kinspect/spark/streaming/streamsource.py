@@ -46,7 +46,7 @@ _BEGIN: Offset = {"batch": 0, "files": [], "numbers": 0, "floor": [], "until": N
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
+class StreamOptions:
     """Options of the source. `settle`, `interval`: seconds; `shards`: their number, fixed by the checkpoint; `keylog`:
     path of a file of TLS secrets, read again for each micro-batch; `told`: path of a file on the driver with the names
     learned in the last micro-batches."""
@@ -66,7 +66,7 @@ class Watch:
         return {WATCH: json.dumps(asdict(self))}
 
     @classmethod
-    def of(cls, options: Mapping[str, str]) -> Watch:
+    def of(cls, options: Mapping[str, str]) -> StreamOptions:
         told = json.loads(options[WATCH])
         return cls(**{**told, "caps": Caps(**told["caps"])})
 
@@ -74,7 +74,7 @@ class Watch:
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
     """Plans micro-batches on the driver, and reads them in tasks."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: StreamOptions) -> None:
         self._watch = watch
         self._folder = WatchedFolder(watch.folder, watch.settle)
         self._target: set[tuple[str, int | None]] | None = None
