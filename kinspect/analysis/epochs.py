@@ -32,7 +32,7 @@ from kinspect.analysis.rebalances import (
     TIMED_OUT,
     Departure,
     GroupHistory,
-    Known,
+    MemberTimes,
     Trigger,
 )
 from kinspect.analysis.standing import UNKNOWN, Assigned, Kind, MemberChange, Rebalance, stand_still
@@ -68,7 +68,7 @@ class Reconciled:
     def __init__(
         self,
         beats: Sequence[MemberHeartbeat],
-        known: dict[str, Known],
+        known: dict[str, MemberTimes],
         name: Callable[[str], str],
         shared: bool,
         lossy: bool = False,
@@ -109,7 +109,7 @@ class Reconciled:
             if not _is_settled(epoch.rebalance):
                 epoch.rebalance.ended = None
 
-    def _of(self, member: str) -> Known:
+    def _of(self, member: str) -> MemberTimes:
         return self._known.get(member, NOBODY)
 
     # ------------------------------------------------------------------ one heartbeat after the other

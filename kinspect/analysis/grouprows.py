@@ -25,7 +25,7 @@ from kinspect.analysis.lags import (
     over_time,
     spans_by_name,
 )
-from kinspect.analysis.rebalances import Classic, Departure, GroupHistory, Known
+from kinspect.analysis.rebalances import Classic, Departure, GroupHistory, MemberTimes
 from kinspect.analysis.record import EARLIEST, GREATEST, LATEST, LEAST, Record
 from kinspect.analysis.standing import Assigned, Rebalance
 from kinspect.kafka.view.view import iso_time, milliseconds
@@ -169,13 +169,13 @@ def _in_order(kind: Callable[..., E], events: Iterable[tuple[Any, ...]]) -> list
     return [kind(*event) for event in sorted(events, key=lambda event: event[0])]
 
 
-def _known(member: Member) -> Known:
+def _known(member: Member) -> MemberTimes:
     patience = None
     if member.session is not None:
         patience = member.session[1] * MILLISECOND
     elif member.interval is not None:
         patience = member.interval[1] * MILLISECOND * MISSED_BEATS
-    return Known(member.first, member.alive, patience, member.held, member.calm)
+    return MemberTimes(member.first, member.alive, patience, member.held, member.calm)
 
 
 def _members(members: dict[str, Member], histories: Iterable[GroupHistory], kind: str | None) -> list[Row]:

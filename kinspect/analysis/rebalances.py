@@ -42,7 +42,7 @@ _REJOIN: Final = frozenset({ILLEGAL_GENERATION, UNKNOWN_MEMBER, REBALANCING, FEN
 """Error codes upon which a member joins again."""
 
 
-class Known(NamedTuple):
+class MemberTimes(NamedTuple):
     """What all lines tell of a member. `first`: its first line; `alive`: its last request that was answered well;
     `held`: its first commit of offsets, when it had partitions; `calm`: its first heartbeat that told of no rebalance;
     nanoseconds. `patience`: it is timed out after so many
@@ -61,7 +61,7 @@ class Known(NamedTuple):
         return self.alive + self.patience
 
 
-NOBODY: Final = Known(None, None, None, None, None)
+NOBODY: Final = MemberTimes(None, None, None, None, None)
 
 
 class Departure(NamedTuple):
@@ -94,7 +94,7 @@ class GroupHistory:
     ids: set[str] = field(default_factory=set)
     has: dict[str, Assigned] = field(default_factory=dict)
 
-    def departs(self, member: str, departure: Departure, known: Known) -> None:
+    def departs(self, member: str, departure: Departure, known: MemberTimes) -> None:
         """Note that a member left, unless it had left before, came later or was there later."""
         came = self.joined.get(member, departure.time)
         heard = departure.time if known.alive is None else known.alive
@@ -131,7 +131,7 @@ class Classic:
         syncs: Sequence[SyncedGroup],
         refused: Sequence[RefusedRequest],
         leaves: Sequence[LeftGroup],
-        known: dict[str, Known],
+        known: dict[str, MemberTimes],
         lossy: bool = False,
     ) -> None:
         self._lossy = lossy
@@ -162,7 +162,7 @@ class Classic:
 
     # ------------------------------------------------------------------ members
 
-    def _of(self, member: str) -> Known:
+    def _of(self, member: str) -> MemberTimes:
         return self._known.get(member, NOBODY)
 
     def _is_new(self, join: JoinedGroup) -> bool:
