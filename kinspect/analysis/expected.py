@@ -150,7 +150,7 @@ RULES = (
 """Codes that are expected for what the exchange itself shows."""
 
 
-class Passing(NamedTuple):
+class ExpectedCodes(NamedTuple):
     """Error codes that are expected where they pass. `apis`: None for all; `cluster`: brokers and controllers alone get
     them so; `often`: one may follow the other for as long as what succeeds stands between them."""
 
@@ -163,18 +163,20 @@ class Passing(NamedTuple):
 LEADERSHIP = frozenset({6, 74, 75})
 """Codes of a leader that is another one, or of another epoch."""
 PASSING = (
-    Passing(LEADERSHIP | {5, 14, 15, 16, 41, 78}),  # leaders, coordinators and controllers move
-    Passing(frozenset({UNKNOWN_TOPIC, 9, 72}), frozenset({METADATA})),
-    Passing(frozenset({71, 100, 103, 106, 108, 123}), FETCH_APIS),  # sessions begin anew; topics are new
-    Passing(frozenset({51, 88, 113, 117}), often=True),  # transactions end, members learn of an epoch
+    ExpectedCodes(LEADERSHIP | {5, 14, 15, 16, 41, 78}),  # leaders, coordinators and controllers move
+    ExpectedCodes(frozenset({UNKNOWN_TOPIC, 9, 72}), frozenset({METADATA})),
+    ExpectedCodes(
+        frozenset({71, 100, 103, 106, 108, 123}), FETCH_APIS
+    ),  # sessions begin anew; topics are new
+    ExpectedCodes(frozenset({51, 88, 113, 117}), often=True),  # transactions end, members learn of an epoch
     # Brokers hear of topics one after the other, and of those that are deleted.
-    Passing(
+    ExpectedCodes(
         frozenset({UNKNOWN_TOPIC, 100}), frozenset({FETCH, OFFSET_FOR_LEADER_EPOCH, ALTER_PARTITION}), True
     ),
-    Passing(frozenset({77, 95, 107, 108}), None, True),  # brokers register anew; replicas come and go
-    Passing(frozenset({101, 102}), frozenset({BROKER_REGISTRATION, BROKER_HEARTBEAT}), True),
+    ExpectedCodes(frozenset({77, 95, 107, 108}), None, True),  # brokers register anew; replicas come and go
+    ExpectedCodes(frozenset({101, 102}), frozenset({BROKER_REGISTRATION, BROKER_HEARTBEAT}), True),
     # A node of a quorum that ends or begins (2.7 and 2.8), and its snapshots.
-    Passing(
+    ExpectedCodes(
         frozenset({8, 98, 99}),
         frozenset({FETCH, FETCH_SNAPSHOT, VOTE, BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH}),
         True,
@@ -298,7 +300,7 @@ def may_appear(api_key: int | None, code: int) -> bool:
     return api_key == METADATA and code in (UNKNOWN_TOPIC, LEADER_NOT_AVAILABLE)
 
 
-def _passing(api_key: int | None, code: int | None, cluster: bool) -> Passing | None:
+def _passing(api_key: int | None, code: int | None, cluster: bool) -> ExpectedCodes | None:
     for row in PASSING:
         if code in row.codes and (row.apis is None or api_key in row.apis) and row.cluster <= cluster:
             return row
