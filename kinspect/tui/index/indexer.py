@@ -146,7 +146,7 @@ class RowBatch(NamedTuple):
         )
 
 
-class Keeper(Protocol):
+class MessageStorage(Protocol):
     """Storage for messages that cannot be read again, as `Spool`."""
 
     def add(self, messages: Messages) -> int: ...
@@ -190,7 +190,7 @@ class RowMaker:
     """Makes rows of exchanges. `plain`: the inputs, by number, whose packets can be read again where they are; messages
     from other inputs go into the spool."""
 
-    def __init__(self, spool: Keeper, plain: frozenset[int]) -> None:
+    def __init__(self, spool: MessageStorage, plain: frozenset[int]) -> None:
         self._spool = spool
         self._plain = plain
         self._numbering = TextNumbers()
