@@ -307,7 +307,7 @@ def _passing(api_key: int | None, code: int | None, cluster: bool) -> ExpectedCo
     return None
 
 
-class Edge(NamedTuple):
+class RunEdge(NamedTuple):
     """Where a run begins or ends; `cuts`: a filter did so, and the capture goes on."""
 
     time: int | None
@@ -328,8 +328,8 @@ class Successes(NamedTuple):
 
     clients: Mapping[tuple[int | None, tuple[str | None, str]], Bursts]
     topics: Mapping[str, Bursts]
-    begin: Edge
-    end: Edge
+    begin: RunEdge
+    end: RunEdge
     whole: bool
 
     def passed(self, flow: ErrorFlow, burst: Burst) -> str | bool | None:

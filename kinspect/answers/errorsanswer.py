@@ -9,6 +9,22 @@ from typing import Any, ClassVar
 
 from kinspect.analysis.answer import Answer, ResultContext, Row, Topic, topics_of
 from kinspect.analysis.bursts import Bursts
+from kinspect.analysis.client import client_key
+from kinspect.analysis.expected import (
+    EARLIER,
+    EXPECTED,
+    ErrorFlow,
+    Expectation,
+    RunEdge,
+    Successes,
+    flow_of,
+    hangs_on_role,
+    may_appear,
+    may_have_waited,
+    may_pass,
+    unanswered_reason,
+)
+from kinspect.analysis.record import Record, TimedRecord
 from kinspect.analysis.rowkeys import (
     BY,
     NO_PARTITION,
@@ -21,22 +37,6 @@ from kinspect.analysis.rowkeys import (
     partition_of,
     topic_of,
 )
-from kinspect.analysis.client import client_key
-from kinspect.analysis.expected import (
-    EARLIER,
-    EXPECTED,
-    Edge,
-    ErrorFlow,
-    Expectation,
-    Successes,
-    flow_of,
-    hangs_on_role,
-    may_appear,
-    may_have_waited,
-    may_pass,
-    unanswered_reason,
-)
-from kinspect.analysis.record import Record, TimedRecord
 from kinspect.answers.celltexts import (
     DIM,
     ERROR,
@@ -248,8 +248,8 @@ class Errors(Answer):
         successes = Successes(
             {key: success.times for key, success in self._flows.items()},
             {topic: success.times for (topic,), success in self._topics.items()},
-            Edge(context.begin, "--since" in context.options),
-            Edge(context.end, "--until" in context.options),
+            RunEdge(context.begin, "--since" in context.options),
+            RunEdge(context.end, "--until" in context.options),
             not (context.lossy or context.chosen),
         )
         faults = [
