@@ -24,7 +24,7 @@ from kinspect.capture import Timeline
 from kinspect.jobs.chunks import CHUNK_BYTES
 
 if TYPE_CHECKING:
-    from kinspect.jobs.linemerge import Shares, TextOutput
+    from kinspect.jobs.linemerge import TextOutput, WorkerTotals
     from kinspect.jobs.worker import WorkerJob
 
 LARGE = 64 * 1024 * 1024
@@ -50,7 +50,7 @@ def _processors() -> int:
     return os.cpu_count() or 1
 
 
-def run_shared(job: Callable[[int, int], WorkerJob], count: int, output: TextOutput) -> Shares:
+def run_shared(job: Callable[[int, int], WorkerJob], count: int, output: TextOutput) -> WorkerTotals:
     """Read with `count` workers and write their lines to `output`. Returns the workers' counts.
 
     `job`: makes the job of a worker of its number (from 0) and the number of workers. Raises KinspectError if a worker

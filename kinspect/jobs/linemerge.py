@@ -41,7 +41,7 @@ class TextOutput(Sink):
         return False
 
 
-class Shares(NamedTuple):
+class WorkerTotals(NamedTuple):
     """Counts of all workers. `counts`: of the packets, the same for each worker; `totals`: the sum of their
     `Ledger.totals`; `unresolved`: number of topic ids without a name."""
 
@@ -64,7 +64,7 @@ class LineMerge:
         self._last = False
         self._asked = False
 
-    def run(self) -> Shares:
+    def run(self) -> WorkerTotals:
         """Run until all workers are done. Raises KinspectError if a worker died or if workers read different input,
         and the exceptions that workers raise."""
         while at_work := {worker.channel: worker for worker in self._workers if worker.share is None}:
@@ -140,7 +140,7 @@ class LineMerge:
             for worker in self._workers:
                 worker.channel.queue(STOP, self._turns + CHUNKS_AHEAD)
 
-    def _add_up(self, shares: list[dict[str, Any]]) -> Shares:
+    def _add_up(self, shares: list[dict[str, Any]]) -> WorkerTotals:
         first = shares[0]
         totals: dict[str, Any] = {}
         unresolved: set[str] = set()
@@ -155,4 +155,4 @@ class LineMerge:
             extensions.tell(line)
         for share in shares:
             self._output.merge(share["part"])
-        return Shares(Counts(**first["counts"]), totals, len(unresolved), errors)
+        return WorkerTotals(Counts(**first["counts"]), totals, len(unresolved), errors)
