@@ -22,7 +22,7 @@ from kinspect.tui.index.row import ExchangeRow
 from kinspect.tui.index.store import Store, never
 
 
-class Stretch(NamedTuple):
+class PacketSpan(NamedTuple):
     """Packets of a connection, by their frame references."""
 
     first: int
@@ -137,7 +137,7 @@ def _in_files(frames: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
             yield max(first, low + 1), min(last, low + FRAME_MASK)
 
 
-def stretches(store: Store, indexes: Iterable[int]) -> list[Stretch]:
+def stretches(store: Store, indexes: Iterable[int]) -> list[PacketSpan]:
     """The packets of exchanges: of each connection, those from the first to the last of each message. With TLS, from
     the beginning of the captures: without the handshake no secret would decrypt them."""
     found = []
@@ -151,11 +151,11 @@ def stretches(store: Store, indexes: Iterable[int]) -> list[Stretch]:
         frames = _frames(each)
         if tls:
             frames.append((1, max(last for _, last in frames)))
-        found += [Stretch(first, last, flows) for first, last in _in_files(frames)]
+        found += [PacketSpan(first, last, flows) for first, last in _in_files(frames)]
     return sorted(found)
 
 
-def check_kept(store: Store, wanted: Iterable[Stretch]) -> None:
+def check_kept(store: Store, wanted: Iterable[PacketSpan]) -> None:
     """Raise KinspectError if packets of these stretches cannot be read again."""
     for number in {stretch.first >> FRAME_BITS for stretch in wanted}:
         if not can_reopen(store.inputs.paths[number]):
@@ -193,12 +193,12 @@ def save(store: Store, indexes: Iterable[int], file: BinaryIO, stopped: Callable
 
 
 def _chosen_packets(
-    store: Store, wanted: list[Stretch], needed: set[int], stopped: Callable[[], bool]
+    store: Store, wanted: list[PacketSpan], needed: set[int], stopped: Callable[[], bool]
 ) -> Iterator[tuple[Block, list[int]]]:
     """The blocks with packets of the stretches, each with the indexes of these packets in it."""
     dissector = Dissector(Caps(), Counts())
     pending = 0
-    active: list[Stretch] = []
+    active: list[PacketSpan] = []
     for block in _blocks(store, wanted, needed, stopped):
         end = block.first_frame + len(block)
         while pending < len(wanted) and wanted[pending].first < end:
@@ -217,7 +217,7 @@ def _chosen_packets(
 
 
 def _blocks(
-    store: Store, wanted: list[Stretch], needed: set[int], stopped: Callable[[], bool]
+    store: Store, wanted: list[PacketSpan], needed: set[int], stopped: Callable[[], bool]
 ) -> Iterator[Block]:
     """The blocks that may hold packets of the stretches, each once; of plain files only those that are needed."""
     for number in sorted(needed):
