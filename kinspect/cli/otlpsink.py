@@ -17,7 +17,7 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine, Line
 from kinspect.kafka.view.view import View
 from kinspect.output.linefacts import epoch, fails
-from kinspect.output.otlp import Reasons, Sender, Telemetry, share
+from kinspect.output.otlp import ExportErrors, Sender, Telemetry, share
 from kinspect.output.semconv import FIELDS, AttributeNames, characters
 from kinspect.output.sendqueue import SendQueue
 from kinspect.sink import CONNECTION, GAP, Closed, Input, Sink
@@ -49,7 +49,7 @@ class OtlpSink(Sink):
         self._why: str | None = None
         self._told = False
         self._ending = threading.Event()
-        reasons = Reasons()
+        reasons = ExportErrors()
         asked_for = [signal for signal in SIGNALS if signal in asked.signals]
         self._queues = {signal: self._queue(signal, waits, reasons) for signal in asked_for}
         self._logs, self._states, self._spans = map(self._queues.get, SIGNALS)
@@ -61,7 +61,7 @@ class OtlpSink(Sink):
         self._without_time = 0
         self.lines = asked.lines | ({CONNECTION, GAP} if METRICS in self._queues else set())
 
-    def _queue(self, signal: str, waits: bool, reasons: Reasons) -> SendQueue[Any]:
+    def _queue(self, signal: str, waits: bool, reasons: ExportErrors) -> SendQueue[Any]:
         send = Sender(signal, self._asked.url, reasons, self._ending)
         if signal != METRICS:
             return SendQueue(send, waits, self._failed)

@@ -56,7 +56,7 @@ class SdkExporter(Protocol):
     def export(self, batch: Any, /) -> Any: ...
 
 
-class Reasons(logging.Handler):
+class ExportErrors(logging.Handler):
     """Keeps the first message of OpenTelemetry's loggers about a batch, apart for each thread that sends. They print
     nothing then."""
 
@@ -142,7 +142,7 @@ class Sender:
     """Sends batches of a signal, and returns why one could not be sent. While the collector is away it is tried again;
     once `ending` is set, no more than once, and nothing more then."""
 
-    def __init__(self, signal: str, url: str, reasons: Reasons, ending: threading.Event) -> None:
+    def __init__(self, signal: str, url: str, reasons: ExportErrors, ending: threading.Event) -> None:
         exporter, path = _EXPORTERS[signal]
         self._session = _HttpSession(url)
         endpoint = f"{url.rstrip('/')}/{path}"

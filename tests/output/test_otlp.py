@@ -28,7 +28,7 @@ from kinspect.cli.ownmetrics import HEALTH
 from kinspect.kafka.view.view import iso_time
 from kinspect.output.linefacts import message
 from kinspect.output.operations import SETS, Operations
-from kinspect.output.otlp import Reasons, Sender, Telemetry
+from kinspect.output.otlp import ExportErrors, Sender, Telemetry
 from kinspect.output.semconv import (
     ATTRIBUTES,
     BOOL,
@@ -456,7 +456,7 @@ def test_a_run_that_is_broken_off_tells_what_is_lost():
 
 def test_each_signal_is_told_its_own_reason():
     """Logs and metrics are sent at the same time."""
-    reasons, refused, begun = Reasons(), threading.Event(), threading.Event()
+    reasons, refused, begun = ExportErrors(), threading.Event(), threading.Event()
 
     class Refuses:
         def export(self, batch):
@@ -567,7 +567,7 @@ def test_a_collector_that_is_there_again_gets_what_is_tried_again(collector, mon
     monkeypatch.setattr("kinspect.output.otlp.RETRY_SECONDS", 3600.0 if begun else 0.01)
     monkeypatch.setattr("kinspect.output.otlp.SEND_SECONDS", 7200.0)
     ending, tried = threading.Event(), []
-    send = Sender("logs", collector.url, Reasons(), ending)
+    send = Sender("logs", collector.url, ExportErrors(), ending)
     real = send.exporter.export
 
     def export(batch):
@@ -588,7 +588,7 @@ def test_after_the_last_try_nothing_is_sent_to_who_is_away(collector):
     ending = threading.Event()
     ending.set()
     collector.status = 503
-    send, begun = Sender("logs", collector.url, Reasons(), ending), time.monotonic()
+    send, begun = Sender("logs", collector.url, ExportErrors(), ending), time.monotonic()
     assert send([]) == "503 Service Unavailable"
     collector.status = 200
     assert send([]) == "503 Service Unavailable"
@@ -608,7 +608,7 @@ def test_a_collector_that_does_not_take_connections_holds_the_end_up_no_longer_t
         for client in waiting:
             client.setblocking(False)
             client.connect_ex(("127.0.0.1", port))
-        send = Sender("logs", f"http://127.0.0.1:{port}", Reasons(), ending)
+        send = Sender("logs", f"http://127.0.0.1:{port}", ExportErrors(), ending)
         assert send([]) == "no answer in time"
         for client in waiting:
             client.close()
@@ -635,7 +635,7 @@ def test_a_collector_on_this_host_is_asked_without_a_proxy(collector, send, monk
     ],
 )
 def test_which_collectors_are_on_this_host(url, asked):
-    assert Sender("logs", url, Reasons(), threading.Event())._session.trust_env is asked
+    assert Sender("logs", url, ExportErrors(), threading.Event())._session.trust_env is asked
 
 
 def test_a_collector_that_refuses_is_one_line_and_numbers(kinspect, collector, send):
