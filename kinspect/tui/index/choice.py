@@ -113,7 +113,7 @@ class Verdicts:
 
     def find(self, values: RowValues) -> RowVerdict:
         """The verdict on a row."""
-        noted = Noted(values)
+        noted = UsedColumns(values)
         try:
             found = self._test(RowFacts(self._texts, noted))
             verdict: RowVerdict = self._option if found is None else found
@@ -128,7 +128,7 @@ class Verdicts:
         return verdict
 
 
-class Noted:
+class UsedColumns:
     """The values of a row, with a note of the `columns` that were looked at."""
 
     def __init__(self, values: RowValues) -> None:
