@@ -222,7 +222,7 @@ class RowMaker:
         """The texts that are new with the rows since the last call."""
         return self._numbering.take()
 
-    def _numbers(self, exchange: Exchange) -> row.Numbers:
+    def _numbers(self, exchange: Exchange) -> row.RowNumbers:
         number = self._numbering.number
         ends, summary = exchange.connection, exchange.summary
         addresses = [ends.client_ip, ends.client_port, ends.broker_ip, ends.broker_port]
@@ -244,7 +244,7 @@ class RowMaker:
         session = number(fetched and [exchange.session_topics, *fetched.state()])
         cut = UNKEPT in (connection, client, subject, fault, noted, session)
         spool, expected = self._spooled(exchange), self._is_expected(exchange)
-        return row.Numbers(connection, client, subject, fault, noted, session, spool, cut, expected)
+        return row.RowNumbers(connection, client, subject, fault, noted, session, spool, cut, expected)
 
     def _is_expected(self, exchange: Exchange) -> bool:
         """True for a wait that the client asked for, and for errors that are part of normal operation."""

@@ -192,7 +192,7 @@ def exchange_size(values: RowValues) -> int:
     return values[REQUEST_BYTES] + values[RESPONSE_BYTES]
 
 
-class Numbers(NamedTuple):
+class RowNumbers(NamedTuple):
     """The numbers of an exchange's texts, and its place in the spool. `cut`, `expected`: see `CUT` and `EXPECTED`."""
 
     connection: int
@@ -206,7 +206,7 @@ class Numbers(NamedTuple):
     expected: bool
 
 
-def pack_row(exchange: Exchange, numbers: Numbers) -> bytes:
+def pack_row(exchange: Exchange, numbers: RowNumbers) -> bytes:
     """The exchange's row."""
     summary = exchange.summary
     record_count = summary.record_count
