@@ -40,7 +40,7 @@ from kinspect.tui.widgets.details import Details
 from kinspect.tui.widgets.exchanges import Exchanges, Titles
 from kinspect.tui.widgets.filterbar import FilterBar
 from kinspect.tui.widgets.findbar import FindBar
-from kinspect.tui.widgets.keyline import KeyLine, Short
+from kinspect.tui.widgets.keyline import KeyLabel, KeyLine
 from kinspect.tui.widgets.linelist import Lines
 from kinspect.tui.widgets.status import InputErrors, StatusLine
 from kinspect.wording import counted
@@ -55,45 +55,49 @@ WRONG_SECONDS = 12.0
 """Time that an error message is shown."""
 
 ON_LIST = {
-    "open": Short("Fields and bytes"),
-    "help": Short("All keys"),
-    "app.quit": Short("Quit"),
-    "filter": Short("Filter"),
-    "page('summary')": Short("Answers", "1–9"),
-    "order('latency')": Short("Slowest"),
-    "errors": Short("Errors"),
-    "follow": Short("Follow"),
-    "group": Short("Group"),
-    "quiet": Short("Unexpected"),
-    "find": Short("Find"),
-    "order('size')": Short("Largest"),
-    "order('time')": Short("Time"),
-    "copy": Short("Copy"),
-    "packets": Short("Packets"),
+    "open": KeyLabel("Fields and bytes"),
+    "help": KeyLabel("All keys"),
+    "app.quit": KeyLabel("Quit"),
+    "filter": KeyLabel("Filter"),
+    "page('summary')": KeyLabel("Answers", "1–9"),
+    "order('latency')": KeyLabel("Slowest"),
+    "errors": KeyLabel("Errors"),
+    "follow": KeyLabel("Follow"),
+    "group": KeyLabel("Group"),
+    "quiet": KeyLabel("Unexpected"),
+    "find": KeyLabel("Find"),
+    "order('size')": KeyLabel("Largest"),
+    "order('time')": KeyLabel("Time"),
+    "copy": KeyLabel("Copy"),
+    "packets": KeyLabel("Packets"),
 }
 """Actions in the last lines of the screen, with their names there."""
 ON_DETAILS = {
-    "back": Short("List"),
+    "back": KeyLabel("List"),
     "help": ON_LIST["help"],
     "app.quit": ON_LIST["app.quit"],
-    "pane(1)": Short("Next pane", "Tab"),
-    "swap": Short("Req/Resp"),
-    "beside(-1)": Short("Before"),
-    "beside(1)": Short("Next"),
+    "pane(1)": KeyLabel("Next pane", "Tab"),
+    "swap": KeyLabel("Req/Resp"),
+    "beside(-1)": KeyLabel("Before"),
+    "beside(1)": KeyLabel("Next"),
     "find": ON_LIST["find"],
-    "zoom": Short("Zoom"),
+    "zoom": KeyLabel("Zoom"),
     "copy": ON_LIST["copy"],
-    "write": Short("Write"),
+    "write": KeyLabel("Write"),
     "packets": ON_LIST["packets"],
-    "tshark": Short("tshark"),
+    "tshark": KeyLabel("tshark"),
     **ON_LIST,
 }
-ON_INPUT = {"submit": Short("Apply", "Enter"), "complete": Short("Complete", "Tab"), "back": Short("Discard")}
+ON_INPUT = {
+    "submit": KeyLabel("Apply", "Enter"),
+    "complete": KeyLabel("Complete", "Tab"),
+    "back": KeyLabel("Discard"),
+}
 ON_PAGE = {
-    "list": Short("List"),
-    "open": Short("Open"),
+    "list": KeyLabel("List"),
+    "open": KeyLabel("Open"),
     "help": ON_LIST["help"],
-    **{f"page('{name}')": Short(name.capitalize()) for name in PAGE_KEYS},
+    **{f"page('{name}')": KeyLabel(name.capitalize()) for name in PAGE_KEYS},
     **{action: ON_LIST[action] for action in ("app.quit", "filter", "errors", "group", "quiet")},
 }
 NOT_ON_PAGE = frozenset(
@@ -185,7 +189,7 @@ class Main(Screen[None]):
         if self.has_class("tall"):
             self._load()
 
-    def _keys_shown(self) -> Mapping[str, Short]:
+    def _keys_shown(self) -> Mapping[str, KeyLabel]:
         if isinstance(self.focused, Input):
             return ON_INPUT
         if self.pages.shown is not None:

@@ -13,7 +13,7 @@ LINES_FOR_ONE = 10
 """Lines of the screen for each line of keys."""
 
 
-class Short(NamedTuple):
+class KeyLabel(NamedTuple):
     """The name of an action in the line; `key`: shown in place of its own, for several."""
 
     name: str
@@ -29,7 +29,7 @@ class KeyLine(Static):
 
     ALLOW_SELECT = False
 
-    def __init__(self, names: Callable[[], Mapping[str, Short]]) -> None:
+    def __init__(self, names: Callable[[], Mapping[str, KeyLabel]]) -> None:
         super().__init__()
         self._names = names
         self._lines: list[list[_Shown]] = []
