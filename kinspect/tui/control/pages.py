@@ -26,7 +26,7 @@ COUNTING = "answer"
 _WHOLE = 100
 
 
-class Counting(NamedTuple):
+class PageCount(NamedTuple):
     """What is counted: an answer over the exchanges that a selection lists, `listed` of `rows` in all."""
 
     name: str
@@ -38,7 +38,7 @@ class Counting(NamedTuple):
 class Result(NamedTuple):
     """A page that was counted. `lost`: exchanges without bytes, which it leaves out."""
 
-    of: Counting
+    of: PageCount
     sheet: AnswerLines
     lost: int
 
@@ -60,7 +60,7 @@ class Pages:
         self._style = style
         self._changed = changed
         self._results: dict[str, Result] = {}
-        self._counting: Counting | None = None
+        self._counting: PageCount | None = None
         # None for what could not be counted.
         self._percent: int | None = 0
         self.shown: str | None = None
@@ -93,7 +93,7 @@ class Pages:
         if self.shown is None or listing.behind:
             return
         result = self._results.get(self.shown)
-        now = Counting(self.shown, self._selection.chosen, len(listing.passed), store.count)
+        now = PageCount(self.shown, self._selection.chosen, len(listing.passed), store.count)
         of = self._counting or (result.of if result is not None else None)
         if of is None or of[:2] != now[:2] or (store.done and of != now):
             self._start(now, array("I", listing.passed))
@@ -123,13 +123,13 @@ class Pages:
             text.append(f"; more came: {PAGE_KEYS[self.shown]} counts anew", "yellow")
         return text
 
-    def _is_of_now(self, counting: Counting) -> bool:
+    def _is_of_now(self, counting: PageCount) -> bool:
         return counting.selected == self._selection.chosen
 
-    def _has_more(self, counting: Counting) -> bool:
+    def _has_more(self, counting: PageCount) -> bool:
         return counting.rows < self._selection.store.count
 
-    def _start(self, counting: Counting, listed: array[int]) -> None:
+    def _start(self, counting: PageCount, listed: array[int]) -> None:
         self._results.pop(counting.name, None)
         self._counting, self._percent = counting, 0
         self._rows.show(None, f"counting {_exchanges_of(counting)}…")
@@ -146,7 +146,7 @@ class Pages:
         self._counting, self._percent = None, 0
         self._rows.screen.workers.cancel_group(self._rows.screen, COUNTING)
 
-    def _count(self, counting: Counting, listed: array[int], options: Sequence[str]) -> None:
+    def _count(self, counting: PageCount, listed: array[int], options: Sequence[str]) -> None:
         """Wait for the answer, in a thread."""
         worker = get_current_worker()
         call = self._rows.app.call_from_thread
@@ -165,7 +165,7 @@ class Pages:
         if not worker.is_cancelled:
             call(self._finished, result)
 
-    def _progressed(self, counting: Counting, part: float) -> None:
+    def _progressed(self, counting: PageCount, part: float) -> None:
         if counting is self._counting:
             self._percent = min(int(_WHOLE * part), _WHOLE)
             self._changed()
@@ -188,7 +188,7 @@ class Pages:
         self._changed()
 
 
-def _exchanges_of(counting: Counting) -> str:
+def _exchanges_of(counting: PageCount) -> str:
     """The exchanges that are counted, of how many."""
     if counting.listed == counting.rows:
         return f"all {counted(counting.rows, 'exchange')}"
