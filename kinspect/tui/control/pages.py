@@ -35,7 +35,7 @@ class PageCount(NamedTuple):
     rows: int
 
 
-class Result(NamedTuple):
+class PageResult(NamedTuple):
     """A page that was counted. `lost`: exchanges without bytes, which it leaves out."""
 
     of: PageCount
@@ -59,7 +59,7 @@ class Pages:
         self._answers = answers
         self._style = style
         self._changed = changed
-        self._results: dict[str, Result] = {}
+        self._results: dict[str, PageResult] = {}
         self._counting: PageCount | None = None
         # None for what could not be counted.
         self._percent: int | None = 0
@@ -161,7 +161,7 @@ class Pages:
             if not worker.is_cancelled:
                 call(self.failed, str(error))
             return
-        result = Result(counting, AnswerLines(found, self._style), lost)
+        result = PageResult(counting, AnswerLines(found, self._style), lost)
         if not worker.is_cancelled:
             call(self._finished, result)
 
@@ -170,7 +170,7 @@ class Pages:
             self._percent = min(int(_WHOLE * part), _WHOLE)
             self._changed()
 
-    def _finished(self, result: Result) -> None:
+    def _finished(self, result: PageResult) -> None:
         if result.of is self._counting:
             self._counting = None
             self._results[result.of.name] = result
@@ -183,7 +183,7 @@ class Pages:
         self._rows.show(None, told)
         self._changed()
 
-    def _show(self, result: Result, row: int = 0) -> None:
+    def _show(self, result: PageResult, row: int = 0) -> None:
         self._rows.show(result.sheet, row=row)
         self._changed()
 
