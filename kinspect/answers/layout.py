@@ -24,7 +24,7 @@ GAP = 2
 """Spaces between columns."""
 
 
-class Room(NamedTuple):
+class TableLimits(NamedTuple):
     """Rows of a table, and lines below a row; `more`: the way to see more, also of columns."""
 
     rows: int
@@ -34,7 +34,7 @@ class Room(NamedTuple):
 
 TEXT_WIDTH = 80
 """Smallest width to which lines on what is missing are broken."""
-PRINTED = Room(40, 6, ": --wide shows all")
+PRINTED = TableLimits(40, 6, ": --wide shows all")
 
 
 def parts(

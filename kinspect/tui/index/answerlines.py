@@ -9,7 +9,7 @@ from rich.text import Text
 
 from kinspect.answers import definition_of
 from kinspect.answers.celltexts import DIM, NOTE
-from kinspect.answers.layout import GAP, PRINTED, Cells, Room, span, warnings
+from kinspect.answers.layout import GAP, PRINTED, Cells, TableLimits, span, warnings
 from kinspect.output import Style
 from kinspect.output.columns import Column
 from kinspect.output.escape import escape
@@ -28,10 +28,10 @@ class AnswerLines:
     """The lines of an answer's object (see `answerobject.document`), each drawn when it is asked for. `room`: how
     many there are at most; else all rows, which unfold."""
 
-    def __init__(self, found: dict[str, Any], style: Style, room: Room | None = None) -> None:
+    def __init__(self, found: dict[str, Any], style: Style, room: TableLimits | None = None) -> None:
         layout = definition_of(found["answer"])
         self.rows, folded = layout.split(found["rows"])
-        self._room = room or Room(len(self.rows), PRINTED.details, " (→)")
+        self._room = room or TableLimits(len(self.rows), PRINTED.details, " (→)")
         left_out = len(self.rows) - self._room.rows
         self.rows = self.rows[: self._room.rows]
         self.nothing = layout.empty(found["capture"])

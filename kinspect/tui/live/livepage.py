@@ -9,7 +9,7 @@ from rich.text import Text
 
 from kinspect.answers import open_answer
 from kinspect.answers.counter import AnswerCounter
-from kinspect.answers.layout import Room
+from kinspect.answers.layout import TableLimits
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import Line
 from kinspect.model import NS_PER_SECOND
@@ -23,7 +23,7 @@ OPENED = {key: name for name, key in PAGE_KEYS.items()}
 """The answers by the keys that open their pages."""
 LOOK_NS = NS_PER_SECOND
 """Least time between two looks at the rows."""
-ROOM = Room(rows=500, details=100, more="")
+ROOM = TableLimits(rows=500, details=100, more="")
 """Rows and lines below a row that a page has."""
 
 MOVES: dict[str, Callable[[int, int], int]] = {
