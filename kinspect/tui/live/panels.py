@@ -281,7 +281,7 @@ def _times(spread: Spread) -> tuple[Text, Text, Text]:
     return median, p99, greatest
 
 
-class Box(NamedTuple):
+class RankingBox(NamedTuple):
     """A ranking under a title. `kept`: number of names in all; `amount` formats an amount, in `wide` columns. `share`:
     its part of the width."""
 
@@ -296,7 +296,7 @@ class Box(NamedTuple):
     share: int = 3
 
 
-def _boxes(picture: Picture) -> list[Box]:
+def _boxes(picture: Picture) -> list[RankingBox]:
     result, names = picture.result, picture.result.names
 
     def amount(count: int) -> str:
@@ -310,22 +310,22 @@ def _boxes(picture: Picture) -> list[Box]:
     def named(ranking: Ranking[str]) -> list[tuple[Text, int]]:
         return [(Text(escape(name)), number) for name, number in ranking.names]
 
-    def box(name: str, by: str, ranking: Ranking[str], kept: int, show: Callable[[int], str]) -> Box:
+    def box(name: str, by: str, ranking: Ranking[str], kept: int, show: Callable[[int], str]) -> RankingBox:
         title = Text.assemble((name, HEAD), (f" by {by}", DIM))
-        return Box(title, named(ranking), ranking.others, ranking.missed, kept, show)
+        return RankingBox(title, named(ranking), ranking.others, ranking.missed, kept, show)
 
     faults = result.faults
     told = [(Text(escape(f"{fault.api} {fault.what}")), times) for fault, times in faults.names]
     title = Text("Failures", style=HEAD)
     return [
-        Box(title, told, faults.others, faults.missed, names.faults, wording.count, BAD, 7, 4),
+        RankingBox(title, told, faults.others, faults.missed, names.faults, wording.count, BAD, 7, 4),
         box("Topics", "bytes of records", result.topics, names.topics, size),
         box("Clients", "exchanges", result.clients, names.clients, amount),
         box("Groups", "exchanges", result.groups, names.groups, amount),
     ]
 
 
-def _beside(boxes: Sequence[Box], width: int) -> Callable[[int], list[Text]]:
+def _beside(boxes: Sequence[RankingBox], width: int) -> Callable[[int], list[Text]]:
     def draw(height: int) -> list[Text]:
         between = 2
         room, shares = width - between * (len(boxes) - 1), sum(box.share for box in boxes)
@@ -337,7 +337,7 @@ def _beside(boxes: Sequence[Box], width: int) -> Callable[[int], list[Text]]:
     return draw
 
 
-def _boxed(box: Box, width: int, height: int) -> list[Text]:
+def _boxed(box: RankingBox, width: int, height: int) -> list[Text]:
     room = height - 1
     names, others = box.names[:room], box.others
     if others or len(box.names) > room:
