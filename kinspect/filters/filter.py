@@ -19,8 +19,8 @@ from kinspect.filters.filterdefinitions import (
     WAITS,
     FilterDefinition,
     Filters,
+    FilterTest,
     HostPort,
-    Test,
     option_of,
 )
 from kinspect.filters.values import DAY, Instant, errors_about
@@ -35,7 +35,7 @@ class ActiveFilter(NamedTuple):
 
     option: str
     row: FilterDefinition
-    test: Test
+    test: FilterTest
 
 
 class Filter:
@@ -73,7 +73,7 @@ class Filter:
         self._end_tests = [asked.test.ends for asked in self.asked if asked.test.ends is not None]
         self._patterns = {asked.option: asked.test.patterns for asked in self.asked}
 
-    def _test(self, name: str, given: Any, named: Callable[[str], str]) -> Test:
+    def _test(self, name: str, given: Any, named: Callable[[str], str]) -> FilterTest:
         with errors_about(named(name)):
             return FILTERS[name].test(given, lambda: self.start)
 

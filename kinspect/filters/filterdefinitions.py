@@ -50,7 +50,7 @@ OfEnds = Callable[[HostPort, HostPort], Sequence[str]]
 """Function that gives addresses or ports of a client and a broker."""
 
 
-class Test(NamedTuple):
+class FilterTest(NamedTuple):
     """A filter with its values. `patterns`: those; `ends`: the same test of a client and a broker, where the filter
     looks at nothing else; `moment`: the time that is asked for."""
 
@@ -92,7 +92,7 @@ class FilterDefinition(ABC):
     left_out: Mapping[str, Callable[[Facts], Iterable[str] | int | None]] = field(default_factory=dict)
 
     @abstractmethod
-    def test(self, given: Any, start: Callable[[], int | None]) -> Test:
+    def test(self, given: Any, start: Callable[[], int | None]) -> FilterTest:
         """The test of `given`; `start` gives the time of the capture's first packet. Raises KinspectError."""
 
 
@@ -112,9 +112,9 @@ class Matching(FilterDefinition):
         if self.called:
             self.left_out = {self.called: lambda facts: self.known(facts)[0]}
 
-    def test(self, given: Any, start: Callable[[], int | None]) -> Test:
+    def test(self, given: Any, start: Callable[[], int | None]) -> FilterTest:
         patterns, known = Patterns(given, self.check), self.known
-        return Test(lambda facts: patterns.verdict(*known(facts)), patterns)
+        return FilterTest(lambda facts: patterns.verdict(*known(facts)), patterns)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -140,13 +140,13 @@ class MatchingEnds(FilterDefinition):
         """Those of an exchange; what both sides share is given once."""
         return set(self.known(*_ends(facts)))
 
-    def test(self, given: Any, start: Callable[[], int | None]) -> Test:
+    def test(self, given: Any, start: Callable[[], int | None]) -> FilterTest:
         patterns, known = Patterns(given, self.check), self.known
 
         def test(client: HostPort, broker: HostPort) -> bool:
             return bool(patterns.verdict(known(client, broker)))
 
-        return Test(lambda facts: test(*_ends(facts)), ends=test)
+        return FilterTest(lambda facts: test(*_ends(facts)), ends=test)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -158,7 +158,7 @@ class AtLeast(FilterDefinition):
     amount: Callable[[Facts], int | None]
     read: Callable[[str], int] = milliseconds
 
-    def test(self, given: Any, start: Callable[[], int | None]) -> Test:
+    def test(self, given: Any, start: Callable[[], int | None]) -> FilterTest:
         least, amount_of = self.read(str(given)), self.amount
 
         def test(facts: Facts) -> Verdict:
@@ -168,7 +168,7 @@ class AtLeast(FilterDefinition):
             # An orphan's request was not captured; a response that is not due has no time.
             return None if outcome == ORPHAN or (amount is None and outcome != NO_RESPONSE) else False
 
-        return Test(test)
+        return FilterTest(test)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -180,14 +180,14 @@ class InTime(FilterDefinition):
 
     passes: Callable[[int, int], bool]
 
-    def test(self, given: Any, start: Callable[[], int | None]) -> Test:
+    def test(self, given: Any, start: Callable[[], int | None]) -> FilterTest:
         moment, passes = parse_moment(given), self.passes
 
         def test(facts: Facts) -> Verdict:
             time, asked = facts.timestamp, moment.at(start())
             return None if time is None or asked is None else passes(time, asked)
 
-        return Test(test, moment=moment)
+        return FilterTest(test, moment=moment)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -198,8 +198,8 @@ class Switch(FilterDefinition):
 
     holds: Callable[[Facts], Verdict]
 
-    def test(self, given: Any, start: Callable[[], int | None]) -> Test:
-        return Test(self.holds)
+    def test(self, given: Any, start: Callable[[], int | None]) -> FilterTest:
+        return FilterTest(self.holds)
 
 
 def apis() -> Iterable[str]:
