@@ -43,7 +43,7 @@ Answered = Callable[[AnswerCounter], dict[str, Any]]
 """Gives the object of an answer's rows as they are now."""
 
 
-class Below(NamedTuple):
+class LiveBody(NamedTuple):
     """Contents below the head: the statistics of `seconds` seconds, and the last exchanges."""
 
     result: TrafficResult
@@ -89,7 +89,7 @@ class LiveView(Sink):
         self._whole = False
         self._held = False
         self._help = False
-        self._before: Below | None = None
+        self._before: LiveBody | None = None
         self._status: Callable[[], CaptureState] | None = None
         self._answered: Answered | None = None
         self._keys = KeyReader()
@@ -201,9 +201,9 @@ class LiveView(Sink):
             help=self._help,
         )
 
-    def _below(self, now: int) -> Below:
+    def _below(self, now: int) -> LiveBody:
         traffic, seconds = self._recent.whole(now) if self._whole else self._recent.minute(now)
-        return Below(traffic.result(RANKED), seconds, [*self._rows])
+        return LiveBody(traffic.result(RANKED), seconds, [*self._rows])
 
     def _rated(self, now: int, status: CaptureState) -> Rates:
         counts = (status.packets, status.bytes, self._exchanges, self._failed)
