@@ -28,7 +28,7 @@ from kinspect.spark.scan import assembling, scanning
 from kinspect.spark.schemas import spark_schema
 from kinspect.spark.shuffle import EARLIEST, FRAGMENT, ROWS, SORTED_BY
 from kinspect.spark.sparksession import own_session
-from kinspect.spark.splits import LAST_TIMES, SPLIT_BYTES, Report, Split, plan, shares
+from kinspect.spark.splits import LAST_TIMES, SPLIT_BYTES, Split, SplitReport, plan, shares
 from kinspect.spark.storage import everywhere, expand, is_url, length, shown
 from kinspect.tables.request import Request
 from kinspect.tables.rows import UnreadInput
@@ -121,14 +121,14 @@ class Captures:
         self._splits += numbered
         return numbered
 
-    def _settle(self) -> list[list[Report]]:
+    def _settle(self) -> list[list[SplitReport]]:
         """Reports of the valid splits of each capture, after the parts missing between them were read."""
         for turn in range(len(self._splits) + 1):
             by_file: list[list[Split]] = [[] for _ in self.files]
             for split in self._splits:
                 by_file[split.file].append(split)
             self._told = dict(self._reports.value)
-            reports = {number: Report.from_bytes(told) for number, told in self._told.items()}
+            reports = {number: SplitReport.from_bytes(told) for number, told in self._told.items()}
             chains = [chain(splits, reports, turn < _RESYNCS) for splits in by_file]
             repairs = self._number(repair for _, repair in chains if repair is not None)
             if not repairs:
@@ -172,21 +172,21 @@ class Captures:
             secrets=[keylog] * bool(keylog) + [text for report in reports for text in report.secrets],
         )
 
-    def _note(self, report: Report, has_packets: bool) -> None:
+    def _note(self, report: SplitReport, has_packets: bool) -> None:
         if report.error is not None:
             where = f" (counted from byte {report.began} of the file)" if report.began else ""
             kind, text, _ = report.error
             error = capture_error(kind, text + where, not has_packets)
             self._unread.append((report.file, UnreadInput(shown(self.files[report.file]), error)))
 
-    def _assemble(self, bases: Bases) -> list[Report]:
+    def _assemble(self, bases: Bases) -> list[SplitReport]:
         """Reassembles IP fragments, and shuffles the segments in them. Returns the reports of the tasks."""
         found = self._dealt.where(f"kind = {FRAGMENT}")
         whole = found.mapInArrow(assembling(bases, self._caps, self._reports.add), spark_schema(ROWS))
         self._dealt = self._deal(self._dealt.unionAll(whole))
         told = {number: told for number, told in self._reports.value.items() if number < 0}
         self._told |= told
-        return [*map(Report.from_bytes, told.values())]
+        return [*map(SplitReport.from_bytes, told.values())]
 
     def _learn(self, request: Request) -> None:
         """Collects the topic names and node ids that islands report, for all other islands."""
@@ -227,7 +227,7 @@ class Captures:
         the rows would be a mixture of both versions."""
         for number, told in self._reports.value.items():
             if told != self._told.get(number):
-                path = shown(self.files[Report.from_bytes(told).file])
+                path = shown(self.files[SplitReport.from_bytes(told).file])
                 text = "had changed when Spark read it again for a lost executor; run again"
                 raise KinspectError(f"{path}: {text}")
 
@@ -276,10 +276,12 @@ class _Union(AccumulatorParam):  # type: ignore[misc]
         return value1
 
 
-def chain(splits: list[Split], reports: dict[int, Report], resync: bool) -> tuple[list[Report], Split | None]:
+def chain(
+    splits: list[Split], reports: dict[int, SplitReport], resync: bool
+) -> tuple[list[SplitReport], Split | None]:
     """Reports of the valid splits of a capture, each of which begins where the one before ended; then the split that is
     to be read where they end too early, else None. `resync`: that split ends where another one begins."""
-    found: list[Report] = []
+    found: list[SplitReport] = []
     firsts = ((reports[split.number].first, split) for split in splits)
     at = {first: split for first, split in firsts if first is not None}
     split: Split | None = splits[0] if splits else None
@@ -297,7 +299,7 @@ def chain(splits: list[Split], reports: dict[int, Report], resync: bool) -> tupl
     return found, None
 
 
-def end_of(files: list[list[Report]], idle_timeout_ns: int) -> EndPlace:
+def end_of(files: list[list[SplitReport]], idle_timeout_ns: int) -> EndPlace:
     """Time and frame of the run's last packet. `files`: reports of the valid splits of each capture, in order."""
     last: list[LastPacket] = []
     for reports in filter(None, files):

@@ -23,7 +23,7 @@ from kinspect.filters.values import EPOCH, errors_about, parse_moment
 from kinspect.kafka.wire.ends import ip_text
 from kinspect.model import Block, Caps, Counts
 from kinspect.spark.schemas import spark_schema
-from kinspect.spark.splits import SPLIT_BYTES, Report, Split, boundary, plan, read_split
+from kinspect.spark.splits import SPLIT_BYTES, Split, SplitReport, boundary, plan, read_split
 from kinspect.spark.storage import everywhere, expand, length, shown
 from kinspect.spark.streaming.streamsource import FORMAT, SHARD_ROWS, WATCH, StreamOptions, StreamReader
 from kinspect.tables.arrowcolumns import parse_columns
@@ -137,7 +137,7 @@ def _schema(options: Options) -> pa.Schema:
 
 def _blocks(split: Split) -> Iterator[Block]:
     """Blocks of a split. Raises CaptureError for a damaged capture, and for a wrongly guessed packet boundary."""
-    report = Report()
+    report = SplitReport()
     try:
         yield from read_split(split, report)
     except CaptureError as error:

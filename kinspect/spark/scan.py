@@ -29,7 +29,7 @@ from kinspect.spark.shuffle import (
     pack,
     rows_of,
 )
-from kinspect.spark.splits import Report, Split, read_split
+from kinspect.spark.splits import Split, SplitReport, read_split
 from kinspect.tcp.flowkeys import pair
 
 # Bytes of captures after which waiting packets are flushed.
@@ -52,7 +52,7 @@ def scanning(
 
     def rows(splits: list[Split]) -> Iterator[Chunk]:
         for split in splits:
-            report = Report(split.number, split.file)
+            report = SplitReport(split.number, split.file)
             yield from scanned(split, caps, tries, report, Collector())
             tell({split.number: report.to_bytes()})
 
@@ -65,7 +65,7 @@ def scanning(
 
 
 def scanned(
-    split: Split, caps: Caps, tries: int, report: Report, collector: Collector | None = None
+    split: Split, caps: Caps, tries: int, report: SplitReport, collector: Collector | None = None
 ) -> Iterator[Chunk]:
     """Rows of a split; fills `report`. Fragments go to the `collector`; without one they are reassembled here."""
     dissector = link.Dissector(caps, report.counts, collector)
@@ -138,7 +138,7 @@ def assembling(
     """A task that reassembles fragments and gives rows of segments. It needs all fragments of a datagram."""
 
     def task(found: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        report = Report()
+        report = SplitReport()
         rows = (row for batch in found for row in rows_of(batch))
         yield from batches(_assemble(rows, bases, caps, report))
         # The scan has counted these packets.
@@ -149,7 +149,7 @@ def assembling(
     return task
 
 
-def _assemble(rows: Iterator[Chunk], bases: Bases, caps: Caps, report: Report) -> Iterator[Chunk]:
+def _assemble(rows: Iterator[Chunk], bases: Bases, caps: Caps, report: SplitReport) -> Iterator[Chunk]:
     datagram = b""
     dissector = link.Dissector(caps, report.counts)
     for row in rows:

@@ -77,7 +77,7 @@ def shares(splits: Iterable[Split], task_bytes: int) -> list[list[Split]]:
 
 
 @dataclass(slots=True)
-class Report:
+class SplitReport:
     """Report of a scanned split, or of the fragments that a task reassembled (`split` -1)."""
 
     split: int = -1
@@ -112,7 +112,7 @@ class Report:
         return cbor2.dumps(asdict(self))
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Report:
+    def from_bytes(cls, data: bytes) -> SplitReport:
         told = cbor2.loads(data)
         told["counts"] = Counts(**told["counts"])
         told["last"] = [tuple(packet) for packet in told["last"]]
@@ -133,7 +133,7 @@ class Report:
             self.days = sorted(days.union(self.days))
 
 
-def read_split(split: Split, report: Report) -> Iterator[Block]:
+def read_split(split: Split, report: SplitReport) -> Iterator[Block]:
     """Blocks of a split, with frames numbered from 1. Fills the offsets, secrets and drops of the report.
 
     Raises CaptureError for damage, after all blocks before it.
@@ -155,7 +155,9 @@ def read_split(split: Split, report: Report) -> Iterator[Block]:
         raise CaptureError(f"{shown(split.path)}: {what}; the rest of it is lost")
 
 
-def _cut_blocks(split: Split, report: Report, records: RecordShape, findings: Findings) -> Iterator[Block]:
+def _cut_blocks(
+    split: Split, report: SplitReport, records: RecordShape, findings: Findings
+) -> Iterator[Block]:
     source = CaptureBytes(split.path, records.prefix if report.began else b"", report.began or 0, split.size)
     for block in _blocks(source, findings):
         base = source.position - len(block.data)
@@ -190,7 +192,7 @@ def _blocks(source: CaptureBytes, findings: Findings) -> Iterator[Block]:
 
 def boundary(split: Split) -> int | None:
     """Offset of the data of the first packet behind the split, as the split behind guesses it."""
-    report = Report()
+    report = SplitReport()
     next(read_split(split._replace(start=split.end or 0, end=None, begin=None), report), None)
     return report.first
 

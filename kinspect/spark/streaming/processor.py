@@ -21,7 +21,7 @@ from kinspect.run import IslandRun
 from kinspect.spark.batch import end_of_packets
 from kinspect.spark.chunkmerge import NEVER, ChunkMerge
 from kinspect.spark.shuffle import EARLIEST, REPORT, SORTED_BY, Chunk
-from kinspect.spark.splits import LAST_TIMES, Report
+from kinspect.spark.splits import LAST_TIMES, SplitReport
 from kinspect.tables.request import Request
 from kinspect.tables.taggedrows import TaggedRows
 from kinspect.tls.keylog import KeyLog
@@ -166,10 +166,10 @@ class ShardBatch:
         self.heard: list[tuple[list[LearnedTopic], list[LearnedNode]]] = []
         """Topic names and node ids that each shard learned in the previous micro-batch."""
         self._files = _Files(shared["files"])
-        self._reports: list[Report] = []
+        self._reports: list[SplitReport] = []
         for told in control:
             if "report" in told:
-                self._reports.append(Report.from_bytes(told["report"]))
+                self._reports.append(SplitReport.from_bytes(told["report"]))
             else:
                 self._take(told)
         self._see()

@@ -25,7 +25,7 @@ from kinspect.errors import CaptureError, UnreadableError
 from kinspect.model import Caps
 from kinspect.spark.scan import scanned, tries_left
 from kinspect.spark.shuffle import NO_TIME, REPORT, ROWS, Chunk, batches
-from kinspect.spark.splits import Report, Split, shares
+from kinspect.spark.splits import Split, SplitReport, shares
 from kinspect.spark.streaming.watchedfolder import SETTLE_SECONDS, Capture, WatchedFolder, look_at
 
 FORMAT, WATCH, SHARD = "kinspect", "watch", "shard"
@@ -165,13 +165,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             yield from _to_all(shards, partition.value)
             return
         for split in partition.value:
-            report = Report(split.number, split.file)
+            report = SplitReport(split.number, split.file)
             for batch in batches(self._rows(split, report)):
                 islands = batch.column("island").to_pylist()
                 yield _with_shards(batch, [crc32(island) % shards for island in islands])
             yield from _to_all(shards, {"report": report.to_bytes()})
 
-    def _rows(self, split: Split, report: Report) -> Iterator[Chunk]:
+    def _rows(self, split: Split, report: SplitReport) -> Iterator[Chunk]:
         """Rows of a file; fills its report. A ring may overwrite the file meanwhile."""
         name = self._folder.shown(split.path)
         try:
