@@ -35,7 +35,7 @@ from kinspect.analysis.rebalances import (
     MemberTimes,
     Trigger,
 )
-from kinspect.analysis.standing import UNKNOWN, Assigned, Kind, MemberChange, Rebalance, stand_still
+from kinspect.analysis.standing import UNKNOWN, Assigned, ChangeKind, MemberChange, Rebalance, stand_still
 
 NEW = 2
 """The greatest epoch that a group has with its first member."""
@@ -60,7 +60,7 @@ class _Epoch:
     parts: dict[str, _Part] = field(default_factory=dict)
 
 
-class Reconciled:
+class ReconciledGroup:
     """The history of such a group, from its heartbeats in the order of their lines. `name`: a topic's by its id;
     `shared`: several members may have a partition at once (KIP-932): that they get it is no rebalance; `lossy`: some
     heartbeats may not have been seen."""
@@ -137,7 +137,7 @@ class Reconciled:
         self._there.discard(member)
         self._has.pop(member, None)
         if departure.how != STATIC_LEAVE:
-            self._pending.append(MemberChange(departure.time, Kind.GOES, member))
+            self._pending.append(MemberChange(departure.time, ChangeKind.GOES, member))
 
     def _learn(self, beat: MemberHeartbeat) -> None:
         self.history.ids.add(beat.member)
@@ -183,11 +183,11 @@ class Reconciled:
         self.history.departures.pop(beat.member, None)
         self._has[beat.member] = frozenset()
 
-    def _how_joins(self, beat: MemberHeartbeat) -> Kind:
+    def _how_joins(self, beat: MemberHeartbeat) -> ChangeKind:
         """Whether a member founds the group: it is new, or all that were in it are known to have left."""
         self._whole |= self._epoch is None and 0 < beat.epoch <= NEW
         gone = self.history.departures.keys() | (self._joining - self.history.ids) | {beat.member}
-        return Kind.FOUNDS if self._whole and self._known.keys() <= gone else Kind.JOINS
+        return ChangeKind.FOUNDS if self._whole and self._known.keys() <= gone else ChangeKind.JOINS
 
     def _open(self, beat: MemberHeartbeat) -> None:
         """A new epoch: the first of all events that could raise it did so."""
@@ -226,14 +226,14 @@ class Reconciled:
         made = None if self._now is None else self._now.rebalance
         if owned is not None and beat.asked > JOINING:
             self._has.setdefault(beat.member, owned)
-            self._changes.append(MemberChange(beat.begin, Kind.HAS, beat.member, made, owned))
+            self._changes.append(MemberChange(beat.begin, ChangeKind.HAS, beat.member, made, owned))
         if given is not None and self._is_early(beat.member, given):
-            change = MemberChange(beat.end, Kind.GETS, beat.member, None, given)
+            change = MemberChange(beat.end, ChangeKind.GETS, beat.member, None, given)
             self._early[beat.member] = _Part(self._has.get(beat.member), told=beat.end), change
             self._has[beat.member] = given
             return
         if given is not None:
-            self._changes.append(MemberChange(beat.end, Kind.GETS, beat.member, made, given))
+            self._changes.append(MemberChange(beat.end, ChangeKind.GETS, beat.member, made, given))
         if self._now is None or made is None:
             if given is not None:
                 self._has[beat.member] = given

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from kinspect.analysis.answer import Row, Topic
-from kinspect.analysis.epochs import Reconciled
+from kinspect.analysis.epochs import ReconciledGroup
 from kinspect.analysis.groupevents import (
     JoinedGroup,
     LeftGroup,
@@ -98,7 +98,7 @@ def row(
     ).history
     told = found.kind or found.tried
     kind: str | None = told[1] if told is not None else None
-    reconciled = Reconciled(
+    reconciled = ReconciledGroup(
         _in_order(MemberHeartbeat, found.beats), known, offsets.name, kind == SHARE, lossy
     ).history
     coordinator = found.coordinator or found.found

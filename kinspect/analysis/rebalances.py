@@ -25,7 +25,7 @@ from kinspect.analysis.groupevents import (
     SyncedGroup,
     flat,
 )
-from kinspect.analysis.standing import Assigned, Kind, MemberChange, Rebalance, stand_still
+from kinspect.analysis.standing import Assigned, ChangeKind, MemberChange, Rebalance, stand_still
 
 MEMBER_JOINED, MEMBER_LEFT, TIMED_OUT = "member_joined", "member_left", "session_timeout"
 SUBSCRIPTION_CHANGED, REJOINED = "subscription_changed", "rejoined"
@@ -313,22 +313,24 @@ class Classic:
             before, sync = had.get(member), one.syncs.get(member)
             if since is None or (before is None and not self._held(member, since)):
                 if not made.cooperative:
-                    self._changes.append(MemberChange(one.answered, Kind.LOST_UNSEEN, member, made))
-                self._changes.append(MemberChange(one.answered, Kind.BEGAN_UNSEEN, member, made))
+                    self._changes.append(MemberChange(one.answered, ChangeKind.LOST_UNSEEN, member, made))
+                self._changes.append(MemberChange(one.answered, ChangeKind.BEGAN_UNSEEN, member, made))
             elif made.cooperative and before != frozenset():
                 made.stopped[member] = _partly(since, sync, made.revoked.get(member, frozenset()), before)
-                self._changes.append(MemberChange(since, Kind.HAS, member, made, before))
+                self._changes.append(MemberChange(since, ChangeKind.HAS, member, made, before))
             elif founds:
                 self._changes.append(
-                    MemberChange(since, Kind.FOUNDS if since == first else Kind.JOINS, member, made)
+                    MemberChange(
+                        since, ChangeKind.FOUNDS if since == first else ChangeKind.JOINS, member, made
+                    )
                 )
             else:
-                self._changes.append(MemberChange(since, Kind.STOPS, member, made))
+                self._changes.append(MemberChange(since, ChangeKind.STOPS, member, made))
             if sync is None and self._lossy:
-                self._changes.append(MemberChange(one.answered, Kind.GETS, member, made))
+                self._changes.append(MemberChange(one.answered, ChangeKind.GETS, member, made))
             elif sync is not None and sync.error == NONE:
                 got = made.assigned.get(member)
-                kind = Kind.GOES_ON if got is None and sync.told else Kind.GETS
+                kind = ChangeKind.GOES_ON if got is None and sync.told else ChangeKind.GETS
                 self._changes.append(MemberChange(sync.end, kind, member, made, got))
 
     def _add_unseen(self, one: _Round, made: Rebalance, began: dict[str, int | None]) -> None:
@@ -340,10 +342,10 @@ class Classic:
         }
         before = one.previous.members if one.previous is not None else set()
         for member in sorted(before - began.keys()):
-            self._changes.append(MemberChange(one.answered, Kind.LOST_UNSEEN, member, made))
+            self._changes.append(MemberChange(one.answered, ChangeKind.LOST_UNSEEN, member, made))
         end = max((sync.end for sync in one.syncs.values() if sync.given), default=one.answered)
         for member, parts in sorted(given.items()):
-            self._changes.append(MemberChange(end, Kind.GOT_UNSEEN, member, made, parts))
+            self._changes.append(MemberChange(end, ChangeKind.GOT_UNSEEN, member, made, parts))
 
     def _held(self, member: str, time: int) -> bool:
         """True of a member that is seen to have had partitions, where nothing tells which."""
@@ -371,7 +373,7 @@ class Classic:
             time = min(departure.time, gone.get(member, departure.time))
             after = bisect_left(answered, time)
             self._changes.append(
-                MemberChange(time, Kind.GOES, member, made[after] if after < len(made) else None)
+                MemberChange(time, ChangeKind.GOES, member, made[after] if after < len(made) else None)
             )
 
     # ------------------------------------------------------------------ rebalances

@@ -37,7 +37,7 @@ class Rebalance:
     revoked: dict[str, Assigned | None] = field(default_factory=dict)
 
 
-class Kind(Enum):
+class ChangeKind(Enum):
     """What happens to a member; `_Books` has a method for each."""
 
     FOUNDS = auto()
@@ -58,7 +58,7 @@ class MemberChange:
     that it belongs to, as far as there is one."""
 
     time: int
-    kind: Kind
+    kind: ChangeKind
     member: str
     rebalance: Rebalance | None = None
     parts: Assigned | None = None
@@ -205,15 +205,15 @@ class _Books:
         since.rebalance.unowned[part] = max(change.time - since.time, since.rebalance.unowned.get(part) or 0)
 
 
-_DOES: dict[Kind, Callable[[_Books, MemberChange, str], None]] = {
-    Kind.FOUNDS: _Books.found,
-    Kind.JOINS: _Books.wait,
-    Kind.STOPS: _Books.stop,
-    Kind.HAS: _Books.own,
-    Kind.BEGAN_UNSEEN: _Books.begin_unseen,
-    Kind.GETS: _Books.get,
-    Kind.GOES_ON: _Books.go_on,
-    Kind.GOT_UNSEEN: _Books.get_unseen,
-    Kind.LOST_UNSEEN: _Books.lose_unseen,
-    Kind.GOES: _Books.go,
+_DOES: dict[ChangeKind, Callable[[_Books, MemberChange, str], None]] = {
+    ChangeKind.FOUNDS: _Books.found,
+    ChangeKind.JOINS: _Books.wait,
+    ChangeKind.STOPS: _Books.stop,
+    ChangeKind.HAS: _Books.own,
+    ChangeKind.BEGAN_UNSEEN: _Books.begin_unseen,
+    ChangeKind.GETS: _Books.get,
+    ChangeKind.GOES_ON: _Books.go_on,
+    ChangeKind.GOT_UNSEEN: _Books.get_unseen,
+    ChangeKind.LOST_UNSEEN: _Books.lose_unseen,
+    ChangeKind.GOES: _Books.go,
 }
