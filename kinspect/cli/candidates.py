@@ -32,7 +32,7 @@ TOO_MANY_LEFT = 8
 """Number of bytes behind a request beyond which a response that fits is likelier."""
 
 
-class Framed(NamedTuple):
+class MessageBytes(NamedTuple):
     """The bytes of a message without its size. `size`: the announced size, None where there is none. `after`: number of
     bytes that follow the message."""
 
@@ -57,7 +57,7 @@ class MessageOptions(NamedTuple):
 class Guess(NamedTuple):
     """One way to read the bytes. `amount`: number of bytes that are left over, or at least missing."""
 
-    message: Framed
+    message: MessageBytes
     direction: str
     api_key: int | None
     version: int | None
@@ -91,24 +91,24 @@ def begins_request(data: bytes) -> bool:
     return key is not None and version is not None and schema.layout(key, version, REQUEST) is not None
 
 
-def framings(data: bytes, size_first: bool | None) -> list[Framed]:
+def framings(data: bytes, size_first: bool | None) -> list[MessageBytes]:
     """The message read with a size before it, without, or (None) in each way that is possible; a size that fits exactly
     is taken as one.
 
     Raises KinspectError if there must be a size and the bytes cannot be one."""
     size, left = int.from_bytes(data[:SIZE_BYTES], signed=True), len(data) - SIZE_BYTES
-    plain = Framed(data, None)
+    plain = MessageBytes(data, None)
     if size_first is False:
         return [plain]
     possible = left > 0 and 0 < size <= MOST_BYTES
     end = SIZE_BYTES + size
-    sized = [Framed(data[SIZE_BYTES:end], size, max(len(data) - end, 0))] if possible else []
+    sized = [MessageBytes(data[SIZE_BYTES:end], size, max(len(data) - end, 0))] if possible else []
     if size_first and not sized:
         raise KinspectError(f"the first 4 bytes are no size of a message: {size}")
     return sized if size_first or size == left else [plain, *sized]
 
 
-def find(framings: Iterable[Framed], options: MessageOptions) -> list[Guess]:
+def find(framings: Iterable[MessageBytes], options: MessageOptions) -> list[Guess]:
     """The candidates, the likeliest first."""
     found: list[Guess] = []
     for message in framings:
@@ -172,7 +172,7 @@ def _is_clear(candidate: Guess) -> bool:
     return is_text(read.body.get("client_id")) and (few or known)
 
 
-def _requests(message: Framed, options: MessageOptions) -> Iterator[Guess]:
+def _requests(message: MessageBytes, options: MessageOptions) -> Iterator[Guess]:
     data = message.data
     key, version = request_api(data)
     api = None if key is None else schema.api(key)
@@ -190,7 +190,7 @@ def _requests(message: Framed, options: MessageOptions) -> Iterator[Guess]:
         yield _fitted(message, REQUEST, api, version, read.end)
 
 
-def _responses(message: Framed, options: MessageOptions) -> Iterator[Guess]:
+def _responses(message: MessageBytes, options: MessageOptions) -> Iterator[Guess]:
     if options.api is not None and options.version is not None:
         read = header(message.data, RESPONSE, options.api.key, options.version)
         if read.failure is not None:
@@ -204,9 +204,9 @@ def _responses(message: Framed, options: MessageOptions) -> Iterator[Guess]:
                 yield Guess(message, RESPONSE, key, version, FITS)
 
 
-def _cut_responses(message: Framed, options: MessageOptions) -> Iterator[Guess]:
+def _cut_responses(message: MessageBytes, options: MessageOptions) -> Iterator[Guess]:
     """Responses that the bytes could be the beginning of."""
-    whole = Framed(message.data[:TRIED_BYTES], message.size)
+    whole = MessageBytes(message.data[:TRIED_BYTES], message.size)
     for api in schema.apis() if options.api is None else (options.api,):
         for version in api.versions if options.version is None else (options.version,):
             read = header(whole.data, RESPONSE, api.key, version)
@@ -217,7 +217,7 @@ def _cut_responses(message: Framed, options: MessageOptions) -> Iterator[Guess]:
 
 
 def _fitted(
-    message: Framed, direction: str, api: Api, version: int, start: int, most: int = MOST_MEMORY
+    message: MessageBytes, direction: str, api: Api, version: int, start: int, most: int = MOST_MEMORY
 ) -> Guess:
     """The candidate with the fit of its body, under the layout that fits best."""
     data = message.data
@@ -238,7 +238,7 @@ def _fitted(
     return best
 
 
-def _is_cut(message: Framed, missing: int) -> bool:
+def _is_cut(message: MessageBytes, missing: int) -> bool:
     """True if this number of bytes may be missing: the announced size, or the limit on a message, allows it."""
     return missing <= (MOST_BYTES if message.size is None else message.missing)
 
