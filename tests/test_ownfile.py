@@ -13,7 +13,7 @@ from support.waiting import wait_until
 
 from kinspect import ownfile
 from kinspect.capture.rotation import Rotation
-from kinspect.capture.save import SaveFiles, Saving
+from kinspect.capture.save import SaveFiles, SaveOptions
 from kinspect.capture.writer import section
 from kinspect.cli.outfile import NamedFile, OpenMode
 from kinspect.cli.rotated import RotatedFile
@@ -150,7 +150,7 @@ def test_saved_packets(planted, tmp_path, force):
     if not force and told == "has another name too":
         told = "exists; give --force"
     with pytest.raises(CaptureError, match=told):
-        SaveFiles(Saving(str(path), force=force), b"", 0)
+        SaveFiles(SaveOptions(str(path), force=force), b"", 0)
 
 
 @pytest.mark.parametrize("where", ["tables", "tables/exchanges", "tables/exchanges/date=2026-11-21"])
@@ -237,7 +237,7 @@ def test_what_was_put_there_since_it_was_looked_at(tmp_path, monkeypatch):
 def test_who_has_the_old_file_open_reads_nothing_of_the_new_one(tmp_path):
     for name, command in {
         "lines": lambda path: run("read", CAPTURE, "-o", path, "--force"),
-        "packets": lambda path: SaveFiles(Saving(str(path), force=True), section(), 0).close([]),
+        "packets": lambda path: SaveFiles(SaveOptions(str(path), force=True), section(), 0).close([]),
     }.items():
         path = tmp_path / name
         path.write_bytes(TAKEN)

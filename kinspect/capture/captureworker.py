@@ -32,7 +32,7 @@ LONGEST_END_NS = 10_000 * NS_PER_MS
 FOREVER = 1 << 63
 
 
-class Plan(NamedTuple):
+class CaptureLimits(NamedTuple):
     """Limits of a capture, and `secrets`: gives the lines added to a TLS key log since it was last called."""
 
     duration_ns: int | None = None
@@ -49,7 +49,7 @@ class CaptureWorker:
         rings: Sequence[Ring],
         outbox: Outbox,
         control: int,
-        plan: Plan,
+        plan: CaptureLimits,
         prelude: bytes,
         files: SaveFiles | None,
     ) -> None:

@@ -1,7 +1,7 @@
 """Packets from network interfaces, as they arrive.
 
     rings = open_rings(["eth0"])         # needs the right to capture
-    capture = Live(rings, Settings(), Plan())
+    capture = Live(rings, Settings(), CaptureLimits())
     capture.start()
     for block in capture:
         ...                              # model.Block
@@ -25,13 +25,13 @@ from typing import NamedTuple
 
 from kinspect.background import Channel, Child
 from kinspect.capture import bpf
-from kinspect.capture.captureworker import CaptureWorker, Plan
+from kinspect.capture.captureworker import CaptureLimits, CaptureWorker
 from kinspect.capture.handover import QUEUE_BYTES, Counters, Handover, Inbox, InterfaceCounters, Outbox
 from kinspect.capture.interfaces import Interfaces
 from kinspect.capture.pcapng import read_pcapng
 from kinspect.capture.reader import Findings, new_block
 from kinspect.capture.ring import ANY, BLOCK_BYTES, RING_BYTES, Ring, interface_error
-from kinspect.capture.save import SaveFiles, Saving
+from kinspect.capture.save import SaveFiles, SaveOptions
 from kinspect.capture.timeline import SourceStatus
 from kinspect.capture.writer import interface_block, section
 from kinspect.errors import CaptureError
@@ -48,7 +48,7 @@ class Settings(NamedTuple):
     bpf: str | None = None
     ring_bytes: int = RING_BYTES
     queue_bytes: int = QUEUE_BYTES
-    saving: Saving | None = None
+    saving: SaveOptions | None = None
 
 
 def interface_names() -> list[str]:
@@ -104,7 +104,7 @@ class Live:
     The interfaces, which share one numbering, stand for the file.
     """
 
-    def __init__(self, rings: list[Ring], settings: Settings, plan: Plan) -> None:
+    def __init__(self, rings: list[Ring], settings: Settings, plan: CaptureLimits) -> None:
         """Packets are received from here on. Raises CaptureError if an interface is down or the filter is not valid."""
         names = [ring.interface for ring in rings]
         self.files = [",".join(names)]
@@ -268,7 +268,12 @@ _NO_SOURCE = _NoSource()
 
 
 def _work(
-    rings: list[Ring], outbox: Outbox, plan: Plan, prelude: bytes, files: SaveFiles | None, channel: Channel
+    rings: list[Ring],
+    outbox: Outbox,
+    plan: CaptureLimits,
+    prelude: bytes,
+    files: SaveFiles | None,
+    channel: Channel,
 ) -> None:
     """Run the capturing process from its start to its end."""
     # A session of its own: a terminal's signals (Ctrl-C, Ctrl-Z) are for the other process, which passes them on.

@@ -26,7 +26,7 @@ SECRETS_KEPT = 8 * 1024 * 1024
 _SECRET = re.compile(rb"[A-Z][A-Z0-9_]+ [0-9A-Fa-f]+ [0-9A-Fa-f]+\s*")
 
 
-class Saving(NamedTuple):
+class SaveOptions(NamedTuple):
     """Save options: the path, when to begin the next file, and whether existing files may be overwritten."""
 
     path: str
@@ -41,7 +41,7 @@ class SaveFiles:
     block.
     """
 
-    def __init__(self, saving: Saving, prelude: bytes, start_ns: int) -> None:
+    def __init__(self, saving: SaveOptions, prelude: bytes, start_ns: int) -> None:
         self.names: deque[str] = deque()
         """Names of the files that exist, the newest last."""
         self.saved = 0

@@ -7,7 +7,7 @@ from typing import Any
 from kinspect.answers import answerobject, open_answer
 from kinspect.answers.counter import AnswerCounter
 from kinspect.answers.nextcommand import NO_COMMAND
-from kinspect.capture.save import Saving
+from kinspect.capture.save import SaveOptions
 from kinspect.cli.answerscommand import NOT_ASKED, answer_format, make_next_command, nothing_passed
 from kinspect.cli.options import AUTO, LINES_ALONE, OTLP, make_style, usage
 from kinspect.cli.outputoptions import GOES_ON
@@ -50,7 +50,7 @@ def note_counted(run: ReadRun) -> None:
 
 
 def print_answers(
-    counted: AnswerCounter, run: ReadRun, values: dict[str, Any], saving: Saving | None
+    counted: AnswerCounter, run: ReadRun, values: dict[str, Any], saving: SaveOptions | None
 ) -> None:
     """Print the answers of a run that is over. `saving`: where its packets are."""
     span = run.tally.first, run.tally.last

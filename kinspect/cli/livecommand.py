@@ -16,14 +16,14 @@ import click
 
 from kinspect.answers import answers
 from kinspect.answers.answerobject import JSON
-from kinspect.capture.captureworker import Plan
+from kinspect.capture.captureworker import CaptureLimits
 from kinspect.capture.handover import QUEUE_BYTES
 from kinspect.capture.keylogfile import KeyLogFile
 from kinspect.capture.livecapture import Live, Settings, interface_names, open_rings
 from kinspect.capture.privileges import drop
 from kinspect.capture.ring import BLOCK_BYTES, MOST_RING_BYTES, RING_BYTES
 from kinspect.capture.rotation import Rotation
-from kinspect.capture.save import Saving
+from kinspect.capture.save import SaveOptions
 from kinspect.cli import FAILED, complain, outfile
 from kinspect.cli.completed import files, interfaces, words
 from kinspect.cli.health import health
@@ -211,7 +211,7 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
     capture = Live(
         rings,
         Settings(**{name: values[name] for name in chosen}, saving=saving),
-        Plan(values["duration"], values["count"], keylog.more if keylog else bytes),
+        CaptureLimits(values["duration"], values["count"], keylog.more if keylog else bytes),
     )
     if values["explore"]:
         return explore_live(capture, requested)
@@ -296,7 +296,7 @@ def _while_taken(stream: TextIO, blocks: Iterator[Block]) -> Iterator[Block]:
         yield block
 
 
-def _saving(values: dict[str, Any]) -> Saving | None:
+def _saving(values: dict[str, Any]) -> SaveOptions | None:
     """Path and rotation of the files that packets are saved in; None if they are not."""
     if (path := values["save"]) is None:
         return None
@@ -304,7 +304,7 @@ def _saving(values: dict[str, Any]) -> Saving | None:
     if not rotation.limited:
         inputs = [values[option] for option in ("keylog", "topic_names") if values[option]]
         usage(lambda: outfile.check_overwrite(path, values["force"], inputs))
-    return Saving(path, rotation, values["force"])
+    return SaveOptions(path, rotation, values["force"])
 
 
 def _is_same(path: str, other: str | None) -> bool:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kinspect.capture.captureworker import Plan
+from kinspect.capture.captureworker import CaptureLimits
 from kinspect.capture.livecapture import Live, Settings
 
 
@@ -10,7 +10,7 @@ def test_nothing_is_read_behind_half_a_message(monkeypatch):
     def interrupted():
         raise KeyboardInterrupt
 
-    capture = Live([], Settings(), Plan())
+    capture = Live([], Settings(), CaptureLimits())
     capture.start()
     monkeypatch.setattr(capture._inbox, "message", interrupted)
     with pytest.raises(KeyboardInterrupt):
@@ -20,7 +20,7 @@ def test_nothing_is_read_behind_half_a_message(monkeypatch):
 
 
 def test_what_never_began_can_be_closed():
-    capture = Live([], Settings(), Plan())
+    capture = Live([], Settings(), CaptureLimits())
     assert list(capture) == []
     capture.stop()
     capture.close()

@@ -9,7 +9,7 @@ from io import FileIO
 import pytest
 
 from kinspect.capture import open_timeline, save
-from kinspect.capture.save import Rotation, SaveFiles, Saving
+from kinspect.capture.save import Rotation, SaveFiles, SaveOptions
 from kinspect.capture.writer import interface_block, packet_block, section
 from kinspect.errors import CaptureError
 
@@ -20,7 +20,7 @@ SECRETS = b"CLIENT_RANDOM 0a 0b\n"
 
 
 def saving(tmp_path, **rotation):
-    return SaveFiles(Saving(str(tmp_path / "x.pcapng"), Rotation(**rotation)), PRELUDE, 0)
+    return SaveFiles(SaveOptions(str(tmp_path / "x.pcapng"), Rotation(**rotation)), PRELUDE, 0)
 
 
 def times(path):
@@ -113,14 +113,14 @@ def test_files_are_private_and_do_not_overwrite(tmp_path):
         saving(tmp_path)
     assert path.read_bytes() == before
     path.chmod(0o644)
-    SaveFiles(Saving(str(path), force=True), PRELUDE, 0).packets(BLOCKS[:1], [0])
+    SaveFiles(SaveOptions(str(path), force=True), PRELUDE, 0).packets(BLOCKS[:1], [0])
     assert path.stat().st_mode & 0o777 == 0o600
     assert times(path) == [0]
 
 
 def test_a_device_keeps_its_mode(tmp_path):
     with pytest.raises(CaptureError, match="No space left"):
-        SaveFiles(Saving("/dev/full"), PRELUDE, 0)
+        SaveFiles(SaveOptions("/dev/full"), PRELUDE, 0)
 
 
 @pytest.mark.parametrize("end", [lambda files: files.close([0]), SaveFiles.leave])

@@ -9,9 +9,9 @@ import time
 import pytest
 
 from kinspect.capture import captureworker, open_timeline
-from kinspect.capture.captureworker import CaptureWorker, Plan
+from kinspect.capture.captureworker import CaptureLimits, CaptureWorker
 from kinspect.capture.handover import Inbox, Outbox
-from kinspect.capture.save import Rotation, SaveFiles, Saving
+from kinspect.capture.save import Rotation, SaveFiles, SaveOptions
 from kinspect.capture.writer import interface_block, section
 
 from .ringblocks import SECOND, packet, ring_block
@@ -47,10 +47,13 @@ class Ring:
         return False
 
 
+NO_LIMITS = CaptureLimits()
+
+
 class Captured:
     """Messages of a worker that ran to its end."""
 
-    def __init__(self, rings, plan=Plan(), files=None, queue_bytes=1 << 20, stopped=False, slow=False):  # noqa: B008
+    def __init__(self, rings, plan=NO_LIMITS, files=None, queue_bytes=1 << 20, stopped=False, slow=False):
         told, tell = os.pipe()
         control, stop = os.pipe()
         self.worker = CaptureWorker(rings, Outbox(tell, queue_bytes), control, plan, PRELUDE, files)
@@ -104,13 +107,13 @@ def numbered(times):
 
 @pytest.mark.parametrize(("count", "expected"), [(1, [1]), (2, [1, 2]), (3, [1, 2, 3])])
 def test_count(tmp_path, count, expected):
-    captured = Captured([Ring(some(1, 2), some(3, 4))], Plan(packets=count))
+    captured = Captured([Ring(some(1, 2), some(3, 4))], CaptureLimits(packets=count))
     assert captured.packets(tmp_path) == numbered(expected)
     assert captured.end.counters[:4] == (count, 60 * count, 3, 0)
 
 
 def test_duration(tmp_path):
-    captured = Captured([Ring(some(1))], Plan(duration_ns=200_000_000))
+    captured = Captured([Ring(some(1))], CaptureLimits(duration_ns=200_000_000))
     assert captured.packets(tmp_path) == [(1, 1)]
     assert captured.took > 0.2
 
@@ -158,7 +161,7 @@ def test_each_interface_has_its_share_of_what_was_dropped():
         Ring(*large, None, lambda: time.sleep(0.1), some(2, 2)),
         Ring(None, None, some(3), interface="y"),
     ]
-    counters = Captured(rings, Plan(packets=27), queue_bytes=1, slow=True).end.counters
+    counters = Captured(rings, CaptureLimits(packets=27), queue_bytes=1, slow=True).end.counters
     assert counters.queue_drops == 3
     assert [(row.packets, row.queue_drops) for row in counters.interfaces] == [(26, 2), (1, 1)]
     for name in ("packets", "bytes", "kernel_drops", "queue_drops"):
@@ -170,7 +173,7 @@ def test_an_interface_that_goes_down_is_told_and_the_others_go_on(tmp_path):
         raise OSError(errno.ENETDOWN, "Network is down")
 
     rings = [Ring(some(1), down, interface="eth7"), Ring(some(2), None, None, None, some(3), interface="y")]
-    captured = Captured(rings, Plan(packets=3))
+    captured = Captured(rings, CaptureLimits(packets=3))
     assert captured.packets(tmp_path) == numbered([1, 2, 3])
     assert captured.end.end == {"errors": ["eth7: the interface is down"]}
 
@@ -190,7 +193,7 @@ def test_an_interface_that_is_there_again_is_captured_from_again(tmp_path, monke
         return len(tries) > 2
 
     flapping.reopen = reopen
-    captured = Captured([flapping, Ring(some(2), interface="y")], Plan(packets=4))
+    captured = Captured([flapping, Ring(some(2), interface="y")], CaptureLimits(packets=4))
     assert captured.packets(tmp_path) == numbered([1, 2, 3, 4])
     assert captured.end.end == {"errors": []}
     assert [(row.losses, row.up) for row in captured.end.counters.interfaces] == [(2, 1), (0, 1)]
@@ -211,7 +214,7 @@ def test_a_full_queue_drops_what_comes_and_counts_it_but_the_file_has_it(tmp_pat
     # Before the pipe takes anything, the queue is over its limit with the first block.
     rings = [Ring(*(ring_block([packet(ns, bytes(60_000))] * 4) for ns in range(100)))]
     captured = Captured(
-        rings, stopped=True, slow=True, queue_bytes=1, files=SaveFiles(Saving(str(path)), PRELUDE, 0)
+        rings, stopped=True, slow=True, queue_bytes=1, files=SaveFiles(SaveOptions(str(path)), PRELUDE, 0)
     )
     decoded = captured.packets(tmp_path)
     drops = captured.end.counters.queue_drops
@@ -238,7 +241,7 @@ def test_an_error_of_its_own_is_told(tmp_path):
 def test_a_file_that_cannot_be_written_ends_it_with_what_was_captured(tmp_path):
     folder = tmp_path / "folder"
     folder.mkdir()
-    files = SaveFiles(Saving(str(folder / "x.pcapng"), Rotation(packets=2)), PRELUDE, 0)
+    files = SaveFiles(SaveOptions(str(folder / "x.pcapng"), Rotation(packets=2)), PRELUDE, 0)
 
     def gone():
         shutil.rmtree(folder)
@@ -256,8 +259,8 @@ def test_a_file_that_cannot_be_written_ends_it_with_what_was_captured(tmp_path):
 def test_secrets_stand_before_the_packets_they_may_be_for(tmp_path):
     path = tmp_path / "x.pcapng"
     lines = [b"CLIENT_RANDOM 0a 0b\nno secret\n", b"", b"CLIENT_RANDOM 0c 0d\n"]
-    plan = Plan(packets=1, secrets=lambda: lines.pop(0) if lines else b"")
-    Captured([Ring(some(1))], plan, files=SaveFiles(Saving(str(path)), PRELUDE, 0))
+    plan = CaptureLimits(packets=1, secrets=lambda: lines.pop(0) if lines else b"")
+    Captured([Ring(some(1))], plan, files=SaveFiles(SaveOptions(str(path)), PRELUDE, 0))
     timeline = open_timeline([path])
     assert sum(map(len, timeline)) == 1
     assert timeline.secrets == [b"CLIENT_RANDOM 0a 0b\n"]
@@ -271,5 +274,5 @@ def test_nothing_waits_for_one_who_has_gone():
     outbox = Outbox(tell, 1 << 20)
     control, stop = os.pipe()
     os.close(stop)
-    CaptureWorker([Ring(some(1))], outbox, control, Plan(), PRELUDE, None).run()
+    CaptureWorker([Ring(some(1))], outbox, control, CaptureLimits(), PRELUDE, None).run()
     assert not outbox.waiting
