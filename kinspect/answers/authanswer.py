@@ -234,7 +234,7 @@ ANSWER = Definition(
     columns=(
         Key("client_id", "text", "", "CLIENT ID", opens="client-id"),
         Key("client_ip", "text", "", "ADDRESS", plain, rank=2, opens="client-host"),
-        Key("principal", "text", "User name that its tokens show", "PRINCIPAL"),
+        Key("principal", "text", "User name in its tokens", "PRINCIPAL"),
         Key(
             "mechanism",
             "text",
@@ -248,12 +248,12 @@ ANSWER = Definition(
         Key(
             "probably_failed",
             "long",
-            "Raw tokens on which the broker closed the connection",
+            "Raw tokens after which the broker closed the connection",
             "PROBABLY FAILED",
             _some,
             style=NOTE,
         ),
-        Key("reasons", "counts", "Reasons of those that failed"),
+        Key("reasons", "counts", "Reasons of failed logins"),
         Key(
             "tls",
             "bool",

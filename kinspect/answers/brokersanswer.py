@@ -767,7 +767,7 @@ ANSWER = Definition(
         Key(
             "advertised",
             "text",
-            "Host and port as answers name them",
+            "Host and port as responses name them",
             "ADVERTISED",
             cell=_each(_advertised),
             rank=4,
@@ -778,7 +778,7 @@ ANSWER = Definition(
         Key(
             "releases",
             "texts",
-            "Releases that its ApiVersions answer fits",
+            "Releases that fit its ApiVersions response",
             "RELEASES",
             cell=_each(_releases),
         ),
@@ -791,9 +791,11 @@ ANSWER = Definition(
             rank=1,
         ),
         Key("leads", "texts", "Partitions that it leads", "LEADS", _leads, right=True),
-        Key("leader_changes", "leader_changes", "Of partitions that it won or lost"),
+        Key("leader_changes", "leader_changes", "Partitions that it won or lost"),
         Key("requests", "long", "", "REQUESTS"),
-        Key("errors", "counts", "Error codes of its answers, by name", "ERRORS", listed, rank=2, style=ERROR),
+        Key(
+            "errors", "counts", "Error codes of its responses, by name", "ERRORS", listed, rank=2, style=ERROR
+        ),
     ),
     order="NODE, ADDRESS, ADVERTISED, RELEASES, MODE, CONTROLLER, LEADS, REQUESTS, ERRORS, RACK, CLUSTER",
     structs={

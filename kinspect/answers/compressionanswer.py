@@ -122,9 +122,11 @@ ANSWER = Definition(
         *USE_KEYS,
         Key("client_ip", "text", "", "ADDRESS", plain, rank=4, opens="client-host"),
         Key("codecs", "counts", "Batches by compression", "CODECS", listed),
-        Key("batches", "long", "Whole batches on the wire, refused and repeated ones too", "BATCHES", rank=3),
+        Key(
+            "batches", "long", "Whole batches on the wire, with rejected ones and retries", "BATCHES", rank=3
+        ),
         Key("bytes", "long", "Bytes of these batches", "BYTES"),
-        Key("expanded_bytes", "long", "The same if they were not compressed", "EXPANDED", rank=2),
+        Key("expanded_bytes", "long", "Size of these batches without compression", "EXPANDED", rank=2),
         Key(
             "ratio",
             "double",
@@ -136,12 +138,16 @@ ANSWER = Definition(
         Key(
             "saved_bytes",
             "long",
-            "Expanded bytes that were not sent; negative where it took more",
+            "Expanded bytes less bytes on the wire; negative if compression enlarged them",
             "SAVED",
             rank=1,
         ),
-        Key("unexpanded", "long", "Batches that cannot be expanded: damaged, or beyond the limit"),
-        Key("incomplete", "long", "Requests and answers that could not be read to their end"),
+        Key(
+            "unexpanded",
+            "long",
+            "Batches that could not be expanded: damaged, of an unknown codec, or beyond the limit",
+        ),
+        Key("incomplete", "long", "Requests and responses that could not be read to their end"),
     ),
     nothing="no record batches were produced or consumed",
     folds=lambda row: row["batches"] == 0 and not row["unexpanded"] and not row["incomplete"],

@@ -446,7 +446,7 @@ ANSWER = Definition(
             opens=_filters,
         ),
         Key("code", "int"),
-        Key("retriable", "bool", "Whether clients of today retry"),
+        Key("retriable", "bool", "Whether today's clients retry"),
         Key(
             "expected",
             "bool",
@@ -454,7 +454,7 @@ ANSWER = Definition(
             "EXPECTED",
             lambda expected: UNKNOWN if expected is None else "yes" if expected else "no",
         ),
-        Key("expected_reasons", "counts", "Expected occurrences by the reason"),
+        Key("expected_reasons", "counts", "Expected occurrences by reason"),
         Key("client_id", "text", "", "CLIENT ID", cell=_client, least=WORDS, opens="client-id"),
         Key("client_ip", "text", "", "ADDRESS", plain, rank=3, opens="client-host"),
         Column("MINUTE", where("minute"), least=16, time=MINUTE),

@@ -273,24 +273,32 @@ ANSWER = Definition(
         Column("LATENCY", _of_one("latency_ms"), True),
         Column("SERVICE", _of_one("service_ms"), True),
         Key(
-            "service_ms", "quantiles", "Of the answered ones, from the response before where that came later"
+            "service_ms",
+            "quantiles",
+            "From the last byte of the request, or the end of the previous response if later, to the response",
         ),
         *(Column(name.upper(), _of_all("service_ms", name), True) for name in ("p50", "p95", "p99", "max")),
         Key(
             "latency_ms",
             "quantiles",
-            "Of the answered ones, from last byte of the request to first byte of the response",
+            "From the last byte of the request to the first byte of the response",
         ),
         Column("LATENCY P99", _of_all("latency_ms", "p99"), True, 5),
         Key(
-            "waits", "waits", "Answered ones by the cause of their wait", "WAITS", _waits, rank=2, least=WAITS
+            "waits",
+            "waits",
+            "Exchanges with a response, by the cause of their wait",
+            "WAITS",
+            _waits,
+            rank=2,
+            least=WAITS,
         ),
         Column("TOPICS", where("topics", listed), rank=6),
         Column("GROUPS", where("groups", listed), rank=7),
         Key(
             "slow",
             "long",
-            "Answered ones that took a second or longer, but for long polls and waits for members",
+            "Exchanges that took a second or more, except long polls and waits for members",
         ),
         Key("slowest", "frames", "The request with the greatest service_ms"),
         Column("FRAME", lambda row: known(_shown_frames(row).get("first")), True, 1),

@@ -403,7 +403,7 @@ ANSWER = Definition(
         Key(
             "finding",
             "text",
-            "Name of what was found",
+            "Name of the finding",
             "FINDING",
             lambda name: _WORDS.get(name) or name.replace("_", " "),
             style=lambda row: _STYLES.get(row["severity"], ""),

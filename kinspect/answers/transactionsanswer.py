@@ -546,14 +546,19 @@ ANSWER = Definition(
         Key("client_id", "text", "", "CLIENT ID", rank=2, opens="client-id"),
         Key("producer_id", "long", "", "PRODUCER", lambda number: known(number).replace(",", ""), rank=3),
         Key("epochs", "ints", "Producer epochs", "EPOCHS", _epochs, rank=4, right=True),
-        Key("transactions", "transactions", "In the order of their beginnings"),
+        Key("transactions", "transactions", "In the order in which they began"),
         Column("COMMITTED", lambda row: _count("committed", row), True),
         Column("ABORTED", lambda row: _count("aborted", row), True),
         Column("OTHERS", _others, style=lambda _: NOTE),
         Column("LONGEST", _longest, True, rank=1),
         Column("RECORDS", _records, True, rank=5),
         Key(
-            "errors", "counts", "Error codes of answers about the id, by name", "ERRORS", _errors, style=ERROR
+            "errors",
+            "counts",
+            "Error codes of responses about the id, by name",
+            "ERRORS",
+            _errors,
+            style=ERROR,
         ),
     ),
     structs={
