@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,10 +22,12 @@ if __name__ == "__main__":
 
 from central import ToolError, program
 
-from broker.namespace import Namespace
+from broker import troubles
+from broker.namespace import Namespace, Network
 from broker.requestlog import RequestLog
 from broker.scenarios import SCENARIOS, perform
 from broker.server import Server
+from broker.troubles import Certificates, Stage
 
 AFTERMATH = 0.3
 """Seconds that the broker has for its last log lines, those about ended connections among them."""
@@ -77,22 +79,9 @@ class Laboratory:
         truth = keep(
             folder, capture.removesuffix(".gz").removesuffix(".pcap") + ".truth.jsonl", lines.encode()
         )
-        facts = json.dumps({**told["facts"], "truth": Path(truth).name}, separators=(",", ":"))
+        facts = {**told["facts"], "truth": Path(truth).name}
         ports = ",".join(map(str, self.server.ports))
-        _append(
-            folder / "MANIFEST.tsv",
-            ("file", "broker", "clients", "ports", "what", "facts_json"),
-            [
-                (
-                    capture,
-                    f"apache-kafka {self.server.release} KRaft",
-                    told["clients"],
-                    ports,
-                    told["what"],
-                    facts,
-                )
-            ],
-        )
+        write_row(folder, capture, self.server, {**told, "ports": ports, "facts": facts})
         asked = Counter((request["name"], request["version"]) for request in requests)
         answered = Counter((r["name"], r["version"]) for r in requests if r["resp"] is not None)
         # Requests of a client before it has authenticated are not in the broker's log, and cannot be counted by it.
@@ -104,6 +93,17 @@ class Laboratory:
         )
 
 
+def write_row(folder: Path, capture: str, server: Server, told: dict[str, Any]) -> None:
+    """Add a capture to the manifest of a folder."""
+    facts = json.dumps(told["facts"], separators=(",", ":"))
+    broker = f"apache-kafka {server.release} KRaft"
+    _append(
+        folder / "MANIFEST.tsv",
+        ("file", "broker", "clients", "ports", "what", "facts_json"),
+        [(capture, broker, told["clients"], told["ports"], told["what"], facts)],
+    )
+
+
 @contextmanager
 def laboratory(release: str) -> Iterator[Laboratory]:
     """A broker of that release in a network namespace of its own."""
@@ -113,6 +113,19 @@ def laboratory(release: str) -> Iterator[Laboratory]:
         Server(release, Path(folder), inside=namespace.inside) as server,
     ):
         yield Laboratory(server, namespace.inside)
+
+
+@contextmanager
+def stage(release: str, settings: Mapping[str, str]) -> Iterator[Stage]:
+    """A broker of that release with these settings behind a router."""
+    with (
+        tempfile.TemporaryDirectory(prefix="kinspect-broker-") as folder,
+        Network() as network,
+    ):
+        certificates = Certificates(Path(folder))
+        more = {**troubles.settings(certificates), **settings}
+        with Server(release, Path(folder), inside=network.broker.inside, settings=more) as server:
+            yield Stage(server, network, certificates)
 
 
 def _append(path: Path, columns: tuple[str, ...], rows: list[tuple[Any, ...]]) -> None:
@@ -135,8 +148,8 @@ def keep(folder: Path, name: str, data: bytes) -> str:
 
 
 @contextmanager
-def tcpdump(path: Path, ports: tuple[int, ...], inside: tuple[str, ...]) -> Iterator[None]:
-    """Context that captures packets of those ports on the loopback interface into a file.
+def tcpdump(path: Path, interface: str, packets: str, inside: tuple[str, ...]) -> Iterator[None]:
+    """Context that captures those packets, in the words of a filter, into a file.
 
     Without immediate mode tcpdump gets packets a block at a time, and loses the last block when it is terminated.
     """
@@ -144,7 +157,7 @@ def tcpdump(path: Path, ports: tuple[int, ...], inside: tuple[str, ...]) -> Iter
         *inside,
         program("tcpdump", "tcpdump"),
         "-i",
-        "lo",
+        interface,
         "-U",
         "--immediate-mode",
         "-B",
@@ -153,8 +166,8 @@ def tcpdump(path: Path, ports: tuple[int, ...], inside: tuple[str, ...]) -> Iter
         "root",
         "-w",
         str(path),
+        packets,
     ]
-    command.append(" or ".join(f"tcp port {port}" for port in ports))
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         try:
@@ -174,36 +187,65 @@ def tcpdump(path: Path, ports: tuple[int, ...], inside: tuple[str, ...]) -> Iter
 
 def record(lab: Laboratory, scenario: str, folder: Path) -> Path:
     """Capture a scenario into folder/<release>/, with its rows in the folder's tables; return the capture's path."""
+    packets = " or ".join(f"tcp port {port}" for port in lab.server.ports)
     with tempfile.TemporaryDirectory(prefix="kinspect-record-") as place:
         raw = Path(place) / "capture"
-        with tcpdump(raw, lab.server.ports, lab.inside):
+        with tcpdump(raw, "lo", packets, lab.inside):
             performance = lab.perform(scenario)
-        packets = raw.read_bytes()
-    name = keep(folder, f"{lab.server.release}/{scenario}.pcap", packets)
+        captured = raw.read_bytes()
+    name = keep(folder, f"{lab.server.release}/{scenario}.pcap", captured)
     lab.write_rows(folder, name, performance)
     return folder / name
 
 
+def record_trouble(stage: Stage, name: str, folder: Path) -> Path:
+    """Capture a trouble on the client's side into folder/connect/, with its row; return the capture's path."""
+    with tempfile.TemporaryDirectory(prefix="kinspect-record-") as place:
+        raw = Path(place) / "capture"
+        # Without ICMPv6 of the neighbours.
+        packets = "tcp or icmp or (icmp6 and ip6[40] < 128)"
+        with tcpdump(raw, Network.INTERFACE, packets, stage.network.client.inside):
+            told = stage.perform(name)
+        captured = raw.read_bytes()
+    capture = keep(folder, f"connect/{name}.pcap", captured)
+    write_row(folder, capture, stage.server, told)
+    return folder / capture
+
+
+def recorded(release: str, folder: Path, names: Sequence[str]) -> Iterator[Path]:
+    """Record scenarios and troubles at as few brokers as they need."""
+    if scenarios := [name for name in names if name in SCENARIOS]:
+        with laboratory(release) as lab:
+            for name in scenarios:
+                yield record(lab, name, folder)
+    left = [name for name in names if name in troubles.NAMES]
+    while left:
+        settings = troubles.named(left[0]).settings
+        with stage(release, settings) as made:
+            for name in [name for name in left if troubles.named(name).settings == settings]:
+                left.remove(name)
+                yield record_trouble(made, name, folder)
+
+
 def main() -> int:
+    every = (*SCENARIOS, *troubles.NAMES)
     parser = argparse.ArgumentParser(
         prog="captures/record", description="Record what clients do at a broker of a release; needs root."
     )
     parser.add_argument("release", help="of Apache Kafka, 3.5.0 or later")
     parser.add_argument("folder", type=Path, help="where captures and manifest go; it must be new or empty")
     parser.add_argument(
-        "scenarios", nargs="*", metavar="scenario", help=f"of {', '.join(SCENARIOS)}; all if none"
+        "scenarios", nargs="*", metavar="scenario", help=f"of {', '.join(every)}; all if none"
     )
     options = parser.parse_args()
-    if unknown := set(options.scenarios) - set(SCENARIOS):
+    if unknown := set(options.scenarios) - set(every):
         parser.error(f"no such scenario: {', '.join(sorted(unknown))}")
     if options.folder.exists() and any(options.folder.iterdir()):
         parser.error(f"{options.folder} is not empty")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with laboratory(options.release) as lab:
-            for scenario in options.scenarios or SCENARIOS:
-                path = record(lab, scenario, options.folder)
-                print(f"{path}: {path.stat().st_size:,} bytes", flush=True)
+        for path in recorded(options.release, options.folder, options.scenarios or every):
+            print(f"{path}: {path.stat().st_size:,} bytes", flush=True)
     except ToolError as error:
         print(f"captures/record: {error}", file=sys.stderr)
         return 1

@@ -32,6 +32,11 @@ SCENARIOS = tuple(f"{kind}_{client}" for kind in KINDS for client in PROGRAMS)
 def perform(name: str, server: Server, inside: tuple[str, ...]) -> dict[str, Any]:
     """Run the clients of a scenario; return `clients`, `what` and `facts` for a manifest's row."""
     kind, client = name.split("_")
+    return run(client, [kind, name, server.servers, server.sasl_servers, json.dumps(USERS)], server, inside)
+
+
+def run(client: str, arguments: list[str], server: Server, inside: tuple[str, ...]) -> dict[str, Any]:
+    """Run the program of a client (`clients/ledger.py` tells its arguments); return what it printed."""
     program = PROGRAMS[client]
     if client == "java":
         command = ["java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
@@ -43,17 +48,16 @@ def perform(name: str, server: Server, inside: tuple[str, ...]) -> dict[str, Any
         ]
     else:
         command = [sys.executable, str(CLIENTS / program)]
-    arguments = [kind, name, server.servers, server.sasl_servers, json.dumps(USERS)]
     with subprocess.Popen(
         [*inside, *command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         try:
-            out, complaints = _output(process, name, server)
+            out, complaints = _output(process, arguments[1], server)
         finally:
             process.kill()
     if process.returncode:
         server.check()
-        raise ToolError(f"{name} failed: {complaints.strip()}")
+        raise ToolError(f"{arguments[1]} failed: {complaints.strip()}")
     told: dict[str, Any] = json.loads(out)
     return told
 

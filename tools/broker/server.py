@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,11 +43,19 @@ class Server:
     """A broker of a release that keeps its data in `folder`: ready after entry, ended and gone on exit.
 
     It listens on `port`, with SASL on the next one, the controller on the one after that. `inside` is put before its
-    command, as to run it in a namespace.
+    command, as to run it in a namespace; `settings` are laid over its own.
     """
 
-    def __init__(self, release: str, folder: Path, port: int = 9092, inside: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        release: str,
+        folder: Path,
+        port: int = 9092,
+        inside: Sequence[str] = (),
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
         self.release = release
+        self._more = settings or {}
         self.servers, self.sasl_servers = f"{HOST}:{port}", f"{HOST}:{port + 1}"
         self.ports = (port, port + 1)
         self.log = folder / "server.log"
@@ -60,7 +68,9 @@ class Server:
 
     def __enter__(self) -> Server:
         settings = self._folder / "server.properties"
-        settings.write_text("".join(f"{key}={value}\n" for key, value in self._settings().items()))
+        settings.write_text(
+            "".join(f"{key}={value}\n" for key, value in {**self._settings(), **self._more}.items())
+        )
         self._format(settings)
         with self.log.open("wb") as log:
             command = [

@@ -1,3 +1,4 @@
+import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -6,11 +7,13 @@ import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Properties;
 import java.util.Set;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
@@ -56,10 +59,11 @@ final class Clients {
             case "errors" -> clients.errors();
             case "sasl" -> clients.sasl(json.readValue(arguments[4], json.getTypeFactory()
                 .constructMapType(LinkedHashMap.class, String.class, String[].class)));
+            case "connect" -> clients.connect(json.readTree(arguments[4]));
             default -> throw new IllegalArgumentException(kind);
         }
         System.out.println(json.writeValueAsString(Map.of(
-            "clients", "java " + version(), "what", clients.what, "facts", clients.allFacts())));
+            "clients", "java " + version(), "what", Objects.toString(clients.what, ""), "facts", clients.allFacts())));
     }
 
     private static String version() throws Exception {
@@ -285,6 +289,29 @@ final class Clients {
             }
         }
         note("api_keys_must_see", "SaslHandshake", "SaslAuthenticate", "Produce");
+    }
+
+    private void connect(JsonNode asked) throws Exception {
+        long patience = asked.get("seconds").asLong();
+        Map<String, Object> settings = settings("client", "max.block.ms", 1000 * patience, "reconnect.backoff.ms", 500);
+        if (asked.has("ca")) {
+            settings.putAll(Map.of("security.protocol", "SSL", "ssl.truststore.type", "PEM",
+                "ssl.truststore.location", asked.get("ca").asText()));
+        }
+        if (asked.has("java")) {
+            asked.get("java").fields().forEachRemaining(set -> settings.put(set.getKey(), set.getValue().asText()));
+        }
+        KafkaProducer<String, String> producer = producer(settings);
+        for (int time = 0; time < asked.get("times").asInt(); time++) {
+            Thread.sleep(time > 0 ? 1000 * asked.get("silence").asLong() : 0);
+            String value = "x".repeat(asked.get("size").asInt());
+            try {
+                producer.send(new ProducerRecord<>(asked.get("topic").asText(), value)).get(patience, TimeUnit.SECONDS);
+            } catch (ExecutionException | TimeoutException error) {
+                // The capture tells why.
+            }
+        }
+        producer.close(Duration.ZERO);
     }
 
     private Map<String, Object> secured(String client, String mechanism, String user, String password) {

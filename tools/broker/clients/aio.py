@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from importlib.metadata import version
 from typing import Any
 
@@ -187,6 +189,31 @@ async def sasl(ledger: Ledger, servers: str, users: dict[str, tuple[str, str]]) 
     ledger.note("api_keys_must_see", "SaslHandshake", "SaslAuthenticate", "Produce")
 
 
+async def connect(ledger: Ledger, servers: str, asked: dict[str, Any]) -> None:
+    secured: dict[str, Any] = {}
+    if "ca" in asked:
+        secured = {
+            "security_protocol": "SSL",
+            "ssl_context": ssl.create_default_context(cafile=asked["ca"]),
+        }
+    producer = AIOKafkaProducer(
+        bootstrap_servers=servers, client_id=ledger.client("client"), **secured, **asked.get("aiokafka", {})
+    )
+    try:
+        async with asyncio.timeout(asked["seconds"]):
+            await producer.start()
+        for number in range(asked["times"]):
+            await asyncio.sleep(asked["silence"] if number else 0)
+            async with asyncio.timeout(asked["seconds"]):
+                await producer.send_and_wait(asked["topic"], b"x" * asked["size"])
+    except (KafkaError, TimeoutError):
+        pass
+    finally:
+        with suppress(KafkaError, TimeoutError):
+            async with asyncio.timeout(1):
+                await producer.stop()
+
+
 def waited_for(scenario: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     return lambda *arguments: asyncio.run(scenario(*arguments))
 
@@ -195,6 +222,7 @@ if __name__ == "__main__":
     logging.disable()
     scenarios = {
         "codecs": codecs, "txn": transactions, "admin": administration, "errors": errors, "sasl": sasl,
+        "connect": connect,
     }  # fmt: skip
     main(
         f"aiokafka {version('aiokafka')}",

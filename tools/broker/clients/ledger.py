@@ -59,11 +59,14 @@ class Ledger:
 
 
 def main(clients: str, scenarios: dict[str, Callable[..., Any]]) -> None:
-    """Run the scenario that the arguments name: scenario, name, servers, servers with SASL, the users as JSON."""
-    kind, name, servers, sasl_servers, users = sys.argv[1:]
+    """Run the scenario that the arguments name: scenario, name, servers, servers with SASL, more as JSON.
+
+    More are the users for `sasl`, and how to connect for `connect` (`troubles.Trouble.asked`).
+    """
+    kind, name, servers, sasl_servers, more = sys.argv[1:]
     ledger = Ledger(name, clients)
-    if kind == "sasl":
-        scenarios[kind](ledger, sasl_servers, json.loads(users))
+    if kind in ("sasl", "connect"):
+        scenarios[kind](ledger, sasl_servers if kind == "sasl" else servers, json.loads(more))
     else:
         scenarios[kind](ledger, servers)
     json.dump({"clients": clients, "what": ledger.what, "facts": ledger.facts}, sys.stdout)

@@ -209,8 +209,21 @@ def sasl(ledger: Ledger, servers: str, users: dict[str, tuple[str, str]]) -> Non
     ledger.note("api_keys_must_see", "SaslHandshake", "SaslAuthenticate", "Produce")
 
 
+def connect(ledger: Ledger, servers: str, asked: dict[str, Any]) -> None:
+    settings = quiet(servers, client_id=ledger.client("client"), reconnect_backoff_ms="500")
+    if "ca" in asked:
+        settings |= {"security.protocol": "ssl", "ssl.ca.location": asked["ca"]}
+    producer = Producer(settings | asked.get("librdkafka", {}))
+    for number in range(asked["times"]):
+        time.sleep(asked["silence"] if number else 0)
+        producer.produce(asked["topic"], "x" * asked["size"])
+        producer.flush(asked["seconds"])
+    producer.purge()
+
+
 if __name__ == "__main__":
     main(
         f"confluent-kafka {version('confluent-kafka')} (librdkafka {libversion()[0]})",
-        {"codecs": codecs, "txn": transactions, "admin": administration, "errors": errors, "sasl": sasl},
+        {"codecs": codecs, "txn": transactions, "admin": administration, "errors": errors, "sasl": sasl}
+        | {"connect": connect},
     )

@@ -1,0 +1,279 @@
+"""Troubles of clients that cannot connect, or do not stay connected, each with what `kinspect connect` tells of it.
+
+A broker, a router and a client have a namespace each (`Network`). The broker has a listener for each way to be wrong,
+the router drops, refuses or forgets; tcpdump listens on the client's side.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from central import program, run
+
+from broker import scenarios
+from broker.namespace import Network, address
+from broker.server import HOST, Server
+
+TOPIC = "orders"
+CLOSED = 9999
+"""A port at which nobody listens."""
+
+
+class Listener(NamedTuple):
+    """A listener of the broker: what it is told to clients as if that is not where it is, and its certificate."""
+
+    port: int
+    advertised: str | None = None
+    certificate: str | None = None
+    family: str = "inet"
+
+
+LISTENERS = {
+    "PLAINTEXT": Listener(9092),
+    "SASL_PLAINTEXT": Listener(9093),
+    "CLOSED": Listener(9095, f"{address('broker')}:{CLOSED}"),
+    "ABSENT": Listener(9096, f"{address('broker', 99)}:9092"),
+    "CLOSED6": Listener(9097, f"[{address('broker', family='inet6')}]:{CLOSED}", family="inet6"),
+    "TLS": Listener(9195, certificate="right"),
+    "EXPIRED": Listener(9196, certificate="expired"),
+    "FOREIGN": Listener(9197, certificate="foreign"),
+    "MISNAMED": Listener(9198, certificate="misnamed"),
+    "OLD": Listener(9199, certificate="right"),
+}
+
+
+def _at(listener: Listener) -> str:
+    """Where clients find a listener."""
+    host = address("broker", family=listener.family)
+    return f"{f'[{host}]' if ':' in host else host}:{listener.port}"
+
+
+class Trouble(NamedTuple):
+    """What clients do, and which problems, each with its severity, are in the capture then."""
+
+    what: str
+    problems: dict[str, str]
+    listener: str = "PLAINTEXT"
+    rules: tuple[str, ...] = ()
+    """Rules of the router, in the words of nftables."""
+    mtu: int = 1500
+    idle: int = 432_000
+    """The router's MTU towards the broker, and the seconds after which it forgets a connection."""
+    tls: bool = False
+    first: bool = False
+    """A healthy client connects first: what the port speaks is seen."""
+    clients: tuple[str, ...] = ("java", "librdkafka", "aiokafka")
+    command: tuple[str, ...] = ()
+    """A program that is no client of Kafka, instead; `{host}` and `{port}` stand for the broker's."""
+    asked: Mapping[str, Any] = {}
+    """How the clients connect, beyond `ASKED`; under a client's name are settings in its own words."""
+    settings: Mapping[str, str] = {}
+    """Settings of the broker."""
+
+
+ASKED = {"topic": TOPIC, "times": 1, "silence": 0, "size": 20, "seconds": 4}
+"""How many records a client sends, of which size, how long it is silent between them and waits for each."""
+
+TO_CLOSED = f"tcp dport {CLOSED}"
+ERROR, WARNING, NOTE = "error", "warning", "note"
+
+TROUBLES = {
+    "healthy": Trouble("a record is sent through a router", {}),
+    "healthy-tls": Trouble("a record is sent through a router, with TLS", {}, "TLS", tls=True),
+    "refused": Trouble("advertised.listeners tells a port that is closed", {"refused": ERROR}, "CLOSED"),
+    "refused-ipv6": Trouble(
+        "advertised.listeners tells a port that is closed, over IPv6",
+        {"refused": ERROR},
+        "CLOSED6",
+        clients=("librdkafka",),
+    ),
+    "dropped": Trouble(
+        "advertised.listeners tells a port whose packets a router drops",
+        {"no_answer": ERROR},
+        "CLOSED",
+        (f"{TO_CLOSED} drop",),
+        asked={"seconds": 6},
+    ),
+    "port-unreachable": Trouble(
+        "advertised.listeners tells a port that a router refuses with ICMP port unreachable",
+        {"unreachable": ERROR},
+        "CLOSED",
+        (f"{TO_CLOSED} reject with icmp port-unreachable",),
+        clients=("java", "librdkafka"),
+    ),
+    "prohibited": Trouble(
+        "advertised.listeners tells a port that a router refuses with ICMP administratively prohibited",
+        {"unreachable": ERROR},
+        "CLOSED",
+        (f"{TO_CLOSED} reject with icmp admin-prohibited",),
+        clients=("aiokafka",),
+    ),
+    "prohibited-ipv6": Trouble(
+        "advertised.listeners tells a port that a router refuses with ICMPv6 administratively prohibited",
+        {"unreachable": ERROR},
+        "CLOSED6",
+        (f"{TO_CLOSED} reject with icmpv6 admin-prohibited",),
+        clients=("librdkafka",),
+    ),
+    "absent": Trouble(
+        "advertised.listeners tells an address that nobody has; the router says host unreachable",
+        {"unreachable": ERROR},
+        "ABSENT",
+        clients=("librdkafka",),
+        asked={"seconds": 6},
+    ),
+    "plain-to-tls": Trouble(
+        "a client without TLS at a port with TLS, after one with TLS",
+        {"tls_expected": ERROR},
+        "TLS",
+        first=True,
+        asked={"seconds": 2},
+    ),
+    "tls-to-plain": Trouble(
+        "a client with TLS at a port without, after one without TLS",
+        {"tls_not_expected": ERROR},
+        tls=True,
+        first=True,
+        asked={"seconds": 2},
+    ),
+    "http": Trouble(
+        "curl asks for a page at Kafka's port, after a client of Kafka",
+        {"not_kafka": WARNING},
+        first=True,
+        command=("curl", "-sS", "-m", "5", "http://{host}:{port}/"),
+    ),
+}
+
+NAMES = tuple(
+    f"{kind}_{client}"
+    for kind, trouble in TROUBLES.items()
+    for client in (trouble.command[:1] or trouble.clients)
+)
+
+
+def named(name: str) -> Trouble:
+    return TROUBLES[name.rpartition("_")[0]]
+
+
+class Certificates:
+    """Keys and certificates of the listeners, made in a folder by authorities of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._openssl = program("openssl", "openssl")
+        for authority in ("authority", "stranger"):
+            self._run(
+                *("req", "-x509", "-days", "3650", "-subj", f"/CN={authority}.example"),
+                *self._new(authority),
+                *("-out", f"{authority}.pem"),
+            )
+        self.authority = str(folder / "authority.pem")
+        for name, authority, days, host in (
+            ("right", "authority", 3650, f"IP:{address('broker')}"),
+            ("expired", "authority", -1, f"IP:{address('broker')}"),
+            ("foreign", "stranger", 3650, f"IP:{address('broker')}"),
+            ("misnamed", "authority", 3650, "DNS:elsewhere.example"),
+        ):
+            self._run(
+                *("req", "-subj", f"/CN={name}.example", "-addext", f"subjectAltName={host}"),
+                *self._new(name),
+                *("-out", f"{name}.csr"),
+            )
+            self._run(
+                *("x509", "-req", "-in", f"{name}.csr", "-copy_extensions", "copy", "-days", str(days)),
+                *("-CA", f"{authority}.pem", "-CAkey", f"{authority}.key", "-out", f"{name}.pem"),
+            )
+
+    def _new(self, name: str) -> tuple[str, ...]:
+        return ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", f"{name}.key")
+
+    def _run(self, *arguments: str) -> None:
+        folder = str(self._folder)
+        words = [
+            f"{folder}/{word}" if word.endswith((".key", ".pem", ".csr")) else word for word in arguments
+        ]
+        run([self._openssl, *words], "no certificate was made")
+
+    def keystore(self, name: str) -> str:
+        """Path of a file with key and certificate, as the broker reads it."""
+        path = self._folder / f"{name}.keystore"
+        path.write_text("".join((self._folder / f"{name}.{end}").read_text() for end in ("key", "pem")))
+        return str(path)
+
+
+def settings(certificates: Certificates) -> dict[str, str]:
+    """What the broker of these troubles has beyond a broker on loopback."""
+    # The listener of the controller is as `Server` has it.
+    listeners = [f"{name}://{_at(listener)}" for name, listener in LISTENERS.items()]
+    told = [f"{name}://{listener.advertised or _at(listener)}" for name, listener in LISTENERS.items()]
+    protocols = {
+        name: name if name.endswith("PLAINTEXT") else "SSL" if listener.certificate else "PLAINTEXT"
+        for name, listener in LISTENERS.items()
+    } | {"CONTROLLER": "PLAINTEXT"}
+    more = {
+        "listeners": ",".join([*listeners, f"CONTROLLER://{HOST}:9094"]),
+        "advertised.listeners": ",".join(told),
+        "listener.security.protocol.map": ",".join(f"{name}:{kind}" for name, kind in protocols.items()),
+        "auto.create.topics.enable": "true",
+        "listener.name.old.ssl.enabled.protocols": "TLSv1.2",
+    }
+    for name, listener in LISTENERS.items():
+        if listener.certificate:
+            prefix = f"listener.name.{name.lower()}.ssl.keystore"
+            more[f"{prefix}.type"] = "PEM"
+            more[f"{prefix}.location"] = certificates.keystore(listener.certificate)
+    return more
+
+
+class Stage:
+    """A network with a running broker, in which troubles are performed."""
+
+    def __init__(self, server: Server, network: Network, certificates: Certificates) -> None:
+        self.server = server
+        self.network = network
+        self._certificates = certificates
+        self._client(TROUBLES["healthy"], "librdkafka", "first")  # makes the topic
+
+    def perform(self, name: str) -> dict[str, Any]:
+        """Run the clients of a trouble; return `clients`, `what`, `ports` and `facts` for a manifest's row."""
+        trouble, client = named(name), name.rpartition("_")[2]
+        told = {"clients": client, "facts": {}}
+        if trouble.first:
+            secure = LISTENERS[trouble.listener].certificate is not None
+            first = self._client(trouble._replace(tls=secure, asked={}), "librdkafka", "first")
+            told["clients"] = f"{first['clients']}, then {client}"
+        self.network.let(trouble.rules, trouble.mtu, trouble.idle)
+        try:
+            if trouble.command:
+                self._command(trouble)
+            else:
+                then = self._client(trouble, client, name)
+                told["clients"] = then["clients"]
+        finally:
+            self.network.let()
+        time.sleep(0.5)  # what ends the connections
+        return {
+            **told,
+            "what": trouble.what,
+            "ports": str(LISTENERS[trouble.listener].port),
+            "facts": {"connect": trouble.problems},
+        }
+
+    def _client(self, trouble: Trouble, client: str, name: str) -> dict[str, Any]:
+        asked = {**ASKED, **trouble.asked}
+        if trouble.tls:
+            asked["ca"] = self._certificates.authority
+        servers = _at(LISTENERS[trouble.listener])
+        arguments = ["connect", name, servers, servers, json.dumps(asked)]
+        return scenarios.run(client, arguments, self.server, self.network.client.inside)
+
+    def _command(self, trouble: Trouble) -> None:
+        host, port = address("broker"), LISTENERS[trouble.listener].port
+        words = [word.format(host=host, port=port) for word in trouble.command]
+        # It fails, as it should.
+        subprocess.run([*self.network.client.inside, *words], check=False, capture_output=True, timeout=60)
