@@ -74,10 +74,12 @@ wheels: $(PACKAGE_INSTALLED) build/wheel/.built
 sbom: $(PACKAGE_INSTALLED)
 	$(BIN)/python tools/sbom.py dist
 
-# Some hundred quick tests with the oldest packages that pyproject.toml allows.
+# Some hundred quick tests of what calls packages, with the oldest that pyproject.toml allows.
 OLDEST := .venv-oldest
-QUICK := tests/capture/test_compressed.py tests/output tests/tls tests/tui/test_selection.py tests/test_api.py \
-	$(patsubst %,tests/cli/test_%.py,completion decode keylog main schema sort types)
+QUICK := tests/capture/test_compressed.py tests/tui/test_selection.py tests/test_api.py \
+	$(patsubst %,tests/output/test_%.py,detail jsonl layout otlp table) \
+	$(patsubst %,tests/tls/test_%.py,keylog keys protection recorded) \
+	$(patsubst %,tests/cli/test_%.py,completion decode keylog main schema sort)
 
 test-oldest: $(OLDEST)/.installed
 	$(OLDEST)/bin/pytest -n $(WORKERS) -m "not tools and not big" $(QUICK)
