@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from kinspect.analysis import releases
 from kinspect.analysis.answer import Answer, ResultContext, Row
+from kinspect.analysis.dialects import APACHE, apache_keys, dialect
 from kinspect.analysis.leaders import (
     DELETED,
     NO_EPOCH,
@@ -35,6 +36,7 @@ from kinspect.kafka.wire.ends import endpoint
 from kinspect.kafka.wire.learnednames import METADATA_TOPIC_ID
 from kinspect.kafka.wire.lineorder import LAST, LineKey
 from kinspect.kafka.wire.message import WireMessage
+from kinspect.kafka.wire.pair import ANSWERED
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import (
     API_VERSIONS,
@@ -90,15 +92,16 @@ Address = tuple[str, int]
 class _Broker(Record):
     """An address that was asked: what was seen of it, and what its answers tell.
 
-    `nodes`: addresses that it tells of its cluster. Of what changes, the last is kept, with the key of its line:
-    `controller`, the node id in Metadata of a broker in ZooKeeper mode, and when it was told; `described` in
-    DescribeCluster of such a one; `active` in what only controllers of KRaft are asked, "here" for its own; `called`
-    the node it was asked for.
+    `nodes`: addresses that it tells of its cluster; `foreign`: APIs it answered that no release of Apache's has. Of
+    what changes, the last is kept, with the key of its line: `controller`, the node id in Metadata of a broker in
+    ZooKeeper mode, and when it was told; `described` in DescribeCluster of such a one; `active` in what only
+    controllers of KRaft are asked, "here" for its own; `called` the node it was asked for.
     """
 
     requests: int = 0
     errors: dict[str, int] = field(default_factory=dict)
     nodes: set[Address] = field(default_factory=set)
+    foreign: set[int] = field(default_factory=set)
     cluster_id: tuple[Any, Any] | None = field(default=None, metadata=GREATEST)
     offer: tuple[Any, Any] | None = field(default=None, metadata=GREATEST)
     mode: tuple[Any, Any] | None = field(default=None, metadata=GREATEST)
@@ -139,9 +142,12 @@ class Brokers(Answer):
         broker.requests += exchange.request is not None
         for code, count in error_counts(exchange).items():
             self.count(broker.errors, schema.error_name(code, exchange.api_key), count)
-        add = _ADD.get(exchange.api_key)
+        api_key = exchange.api_key
+        add = _ADD.get(api_key)
         if add is not None:
             add(self, exchange, broker)
+        elif exchange.outcome == ANSWERED and api_key not in apache_keys():
+            self.keep(broker.foreign, api_key)
 
     def add_carried(self, exchange: Exchange) -> None:
         """Its broker's address is not known."""
@@ -431,6 +437,8 @@ class _Cluster:
         advertised = self._node_of(address) if asked else address
         node = self._nodes.get(advertised) if advertised is not None else None
         by_ip = asked or ip_text(address[0]) is not None
+        offer = _offer(broker.offer[1]) if broker.offer else ()
+        spoken, known_by = dialect(offer, broker.foreign, self._cluster_id)
         return {
             "node_id": node_id,
             "address": endpoint(*address) if by_ip else None,
@@ -438,7 +446,10 @@ class _Cluster:
             "rack": node.rack[1] if node is not None and node.rack else None,
             "cluster_id": self._cluster_id,
             "mode": broker.mode[1] if broker.mode else self._mode,
-            "releases": [*releases.releases(_offer(broker.offer[1]))] if broker.offer else [],
+            "releases": [*releases.releases(offer)] if spoken == APACHE else [],
+            "dialect": spoken,
+            "dialect_known_by": known_by,
+            "ranges": {schema.api_name(key) or str(key): [low, high] for key, low, high in offer} or None,
             "controller": self._controller,
             "leads": self._led_by(node_id),
             "leader_changes": [] if node_id is None else sorted(self._changes.get(node_id, ()), key=_moment),
@@ -700,6 +711,13 @@ def _releases(row: Row) -> str:
     return known(None) if not names else names[0] if len(names) == 1 else f"{names[0]}..{names[-1]}"
 
 
+def _dialect(row: Row) -> str:
+    """Nothing for Apache's, and where it offers nothing to know it by."""
+    return (
+        "" if row["dialect"] == APACHE or not (row["dialect_known_by"] or row["ranges"]) else row["dialect"]
+    )
+
+
 def _controller(row: Row) -> str:
     controller = row["controller"]
     if controller is None or row["node_id"] is None:
@@ -783,6 +801,15 @@ ANSWER = Definition(
             cell=_each(_releases),
         ),
         Key(
+            "dialect",
+            "text",
+            "apache, another implementation of the protocol, or unknown",
+            "DIALECT",
+            cell=_each(_dialect),
+        ),
+        Key("dialect_known_by", "text", "api_versions, api_keys or cluster_id"),
+        Key("ranges", "ints_map", "Least and greatest version of each API that it offers"),
+        Key(
             "controller",
             "controller",
             "Controller of its cluster, and how it is known",
@@ -797,7 +824,7 @@ ANSWER = Definition(
             "errors", "counts", "Error codes of its responses, by name", "ERRORS", listed, rank=2, style=ERROR
         ),
     ),
-    order="NODE, ADDRESS, ADVERTISED, RELEASES, MODE, CONTROLLER, LEADS, REQUESTS, ERRORS, RACK, CLUSTER",
+    order="NODE, ADDRESS, ADVERTISED, RELEASES, DIALECT, MODE, CONTROLLER, LEADS, REQUESTS, ERRORS, RACK, CLUSTER",
     structs={
         "controller": "node_id int, at time, known_by text",
         "leader_change": "at time, partition text, from int, to int, epoch int",

@@ -27,6 +27,7 @@ _KINDS: dict[str, pa.DataType] = {
     "micros": pa.timestamp("us", tz="UTC"),
     "counts": pa.map_(pa.string(), pa.int64()),
     "double_map": pa.map_(pa.string(), pa.float64()),
+    "ints_map": pa.map_(pa.string(), pa.list_(pa.int32())),
     "texts_map": pa.map_(pa.string(), pa.list_(pa.string())),
 }
 

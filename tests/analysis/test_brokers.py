@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 from support.captures import CAPTURES, FOLDERS, each_folder
 from support.client import Client, recorded
+from support.pcap import framed
 
 from kinspect.analysis.releases import releases
 from kinspect.answers.brokersanswer import ANSWER
@@ -142,6 +143,27 @@ def test_versions_that_no_release_has():
     assert releases(((3, 0, 99),)) == ()
 
 
+# ---------------------------------------------------------------------- dialects
+
+
+@pytest.mark.parametrize("folder", RELEASES, ids=lambda folder: folder.name)
+def test_brokers_of_releases_speak_as_apaches_and_tell_ranges(lines, rows, folder):
+    for path in sorted(folder.glob("*.pcap*"))[:3]:
+        told = {}
+        for line in lines(path):
+            if line["api"] == "ApiVersions" and line["response"] and not line["response"]["errors"]:
+                told[address(line)] = {
+                    each["api_key"]: [each["min_version"], each["max_version"]]
+                    for each in (line["response"]["body"] or {}).get("api_keys") or ()
+                }
+        for row in rows(path):
+            apis = told.get(row["address"])
+            named = apis and {schema.api_name(key): each for key, each in sorted(apis.items())}
+            assert row["ranges"] == (named or None), path
+            known = ("apache", "api_versions") if named else ("unknown", None)
+            assert (row["dialect"], row["dialect_known_by"]) == known, path
+
+
 # ---------------------------------------------------------------------- made conversations
 
 ZOOKEEPER_APIS = [(METADATA, 0, 5), (UPDATE_METADATA, 0, 4)]
@@ -190,6 +212,56 @@ def made(rows, tmp_path):
         return rows(path)
 
     return made
+
+
+@pytest.mark.parametrize(
+    ("apis", "cluster", "expected"),
+    [
+        ([(METADATA, 0, 12), (501, 0, 1), (517, 0, 0)], "c", ("automq", "api_keys")),
+        ([(METADATA, 0, 12), (500, 0, 0), (501, 0, 0)], "c", ("inkless", "api_keys")),
+        ([(METADATA, 0, 12), (10021, 0, 0)], "c", ("confluent", "api_keys")),
+        ([(METADATA, 0, 12), (500, 0, 0), (10021, 0, 0)], "c", ("unknown", None)),
+        ([(METADATA, 0, 12), (30000, 0, 0)], "c", ("unknown", None)),
+        ([(METADATA, 0, 8), (FETCH, 0, 11)], "redpanda.1b2c", ("redpanda", "cluster_id")),
+        ([(METADATA, 0, 99)], "c", ("unknown", None)),
+        (None, "lkc-8rgn0m", ("confluent", "cluster_id")),
+        (None, "c", ("unknown", None)),
+    ],
+)
+def test_a_dialect_is_known_by_api_keys_and_the_cluster_id(made, apis, cluster, expected):
+    client = Asker()
+    if apis:
+        client.versions(apis)
+    client.metadata(cluster=cluster)
+    (row,) = made(client)
+    assert (row["dialect"], row["dialect_known_by"]) == expected
+    named = apis and {schema.api_name(key) or str(key): [low, high] for key, low, high in apis}
+    assert row["ranges"] == named
+    assert (row["releases"] != []) == (expected[0] == "apache")
+
+
+def test_an_answered_api_that_apaches_releases_do_not_have_marks_a_dialect(made):
+    client = Asker()
+    client.metadata()
+    for key, answer in ((518, b"\0\0\0\x63" + bytes(8)), (30000, None)):
+        client.talk.client_sends(framed(key.to_bytes(2, "big") + b"\0\0\0\0\0\x63\0\x03app" + bytes(5)))
+        if answer:
+            client.talk.broker_sends(framed(answer))
+    (row,) = made(client)
+    assert (row["dialect"], row["dialect_known_by"], row["ranges"]) == ("automq", "api_keys", None)
+
+
+@pytest.mark.parametrize(("key", "shown"), [(517, "automq"), (30000, "unknown"), (None, None)])
+def test_tables_tell_a_dialect_other_than_apaches(kinspect, tmp_path, key, shown):
+    client = Asker()
+    if key:
+        client.versions([(METADATA, 0, 12), (key, 0, 0)])
+    client.metadata()
+    path = tmp_path / "made.pcap"
+    path.write_bytes(recorded(client))
+    title, row, *_ = kinspect("brokers", "--format", "table", path).out.splitlines()
+    assert ("DIALECT" in title.split()) == (shown is not None)
+    assert shown is None or shown in row.split()
 
 
 def test_metadata_tells_the_controller_in_zookeeper_mode_alone(made):
@@ -427,6 +499,9 @@ def test_a_joined_row_adds_up_and_keeps_what_any_listener_tells():
             "cluster_id": "c",
             "advertised": address,
             "releases": [],
+            "dialect": "unknown",
+            "dialect_known_by": None,
+            "ranges": None,
             "mode": None,
             "controller": None,
             "leads": [],
