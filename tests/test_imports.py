@@ -13,7 +13,12 @@ HEAVY = ("rich", "scapy", "orjson", "crc32c", "cramjam", "jsonschema_rs", "textu
 
 NOT_FOR_A_SMALL_READ = (
     *(f"kinspect.{name}" for name in ("tls.decryptor", "protocol.codec", "protocol.interpreter")),
-    *("kinspect.analysis.answer", "kinspect.jobs.link", "kinspect.jobs.linemerge", "kinspect.jobs.worker"),
+    *(
+        "kinspect.analysis.answer",
+        "kinspect.jobs.workerlink",
+        "kinspect.jobs.linemerge",
+        "kinspect.jobs.worker",
+    ),
     *("kinspect.cli.archive", "kinspect.cli.rotated", "kinspect.output.otlp", "kinspect.output.table"),
     *(
         "asyncio",

@@ -58,8 +58,8 @@ def run_shared(job: Callable[[int, int], WorkerJob], count: int, output: TextOut
     """
     # Who asks for the number of processes needs none of it.
     from kinspect.jobs.linemerge import LineMerge
-    from kinspect.jobs.link import JobWorker
     from kinspect.jobs.worker import work
+    from kinspect.jobs.workerlink import JobWorker
 
     workers: list[JobWorker] = []
     try:

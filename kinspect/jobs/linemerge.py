@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from kinspect import extensions
 from kinspect.background import watch
 from kinspect.errors import CaptureError, KinspectError, capture_error
-from kinspect.jobs.link import DONE, SCANNED, STOP, TEXT, TURN, JobWorker
 from kinspect.jobs.worker import CHUNKS_AHEAD, ENTRY, LOW_BITS, Names, Nodes
+from kinspect.jobs.workerlink import DONE, SCANNED, STOP, TEXT, TURN, JobWorker
 from kinspect.kafka.wire.lineorder import LineOrder
 from kinspect.model import Counts, added
 from kinspect.sink import Sink, WrittenLine

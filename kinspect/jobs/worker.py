@@ -11,7 +11,7 @@ from zlib import crc32
 
 from kinspect import extensions
 from kinspect.jobs.chunks import CHUNK_BYTES
-from kinspect.jobs.link import DONE, SCANNED, STOP, Link
+from kinspect.jobs.workerlink import DONE, SCANNED, STOP, WorkerLink
 from kinspect.kafka.exchange.lines import Line
 from kinspect.kafka.wire.lineorder import LineKey
 from kinspect.model import Block
@@ -54,13 +54,13 @@ def own_islands(number: int, count: int) -> dict[str, Any]:
     return {"takes": lambda pair: crc32(bytes(sorted(pair[-PORTS:]))) % count == number, "ordered": False}
 
 
-def work(job: Callable[[int, int], WorkerJob], number: int, count: int, link: Link) -> None:
+def work(job: Callable[[int, int], WorkerJob], number: int, count: int, link: WorkerLink) -> None:
     """Run a worker: read the packets, and send its counts."""
     link.send(DONE, _Reader(job(number, count), number, count, link).read())
 
 
 class _Reader:
-    def __init__(self, job: WorkerJob, number: int, count: int, link: Link) -> None:
+    def __init__(self, job: WorkerJob, number: int, count: int, link: WorkerLink) -> None:
         self._job = job
         self._link = link
         # Lines by number, in order of arrival; None for dropped ones.

@@ -31,7 +31,7 @@ import functools, os, sys
 from kinspect import cli, jobs
 from kinspect.capture import source
 from kinspect.cli import interrupt, outfile, readcommand, readrun
-from kinspect.jobs import link, worker
+from kinspect.jobs import workerlink, worker
 
 # Of a small capture many chunks of several blocks.
 worker.CHUNK_BYTES = jobs.CHUNK_BYTES = 4096

@@ -6,7 +6,7 @@ import pytest
 from support.tui import CAPTURES, indexed
 
 from kinspect import jobs
-from kinspect.jobs import link, worker
+from kinspect.jobs import worker, workerlink
 from kinspect.tui.index import captures, indexer
 
 MANY = [
@@ -56,7 +56,7 @@ def test_all_captures_together(chunks, count):
 
 
 def test_rows_beyond_what_is_held(chunks, monkeypatch):
-    monkeypatch.setattr(link, "RING_BYTES", 150)
+    monkeypatch.setattr(workerlink, "RING_BYTES", 150)
     path = CAPTURES / MANY[0]
     one, several = indexed(path), indexed(path, jobs=3)
     assert told(several) == told(one)

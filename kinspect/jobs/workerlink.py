@@ -22,7 +22,7 @@ RING_BYTES = 8 * 1024 * 1024
 """Most text of a worker that waits for the text of other workers. With more, the worker waits itself."""
 
 
-class Link:
+class WorkerLink:
     """The worker's end."""
 
     def __init__(self, channel: Channel, ring: memoryview) -> None:
@@ -69,11 +69,11 @@ class Link:
 class JobWorker(Child):
     """A worker as the first process sees it. `number`: from 0; `work`: what it does with its end."""
 
-    def __init__(self, number: int, work: Callable[[Link], object]) -> None:
+    def __init__(self, number: int, work: Callable[[WorkerLink], object]) -> None:
         ring = memoryview(mmap.mmap(-1, RING_BYTES))
         super().__init__(
             f"process {number + 1} of --jobs",
-            lambda channel: work(Link(channel, ring)),
+            lambda channel: work(WorkerLink(channel, ring)),
             "the output is not complete",
             # The first process decides when the run ends.
             ignored=(signal.SIGINT, signal.SIGTERM),
@@ -88,7 +88,7 @@ class JobWorker(Child):
         self.share: dict[str, Any] | None = None
 
     def take_text(self, size: int, packed: bytes) -> None:
-        """Take the next text from the ring. `packed`: where lines end in it, as `Link.send_text` sends."""
+        """Take the next text from the ring. `packed`: where lines end in it, as `WorkerLink.send_text` sends."""
         text = self._ring[self._at : self._at + size]
         self._at = (self._at + size) % RING_BYTES
         ends = [0, *array("Q", packed)]
