@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from kinspect.state import fields, fill
-from kinspect.tls import records
+from kinspect.tls import tlsrecords
 from kinspect.tls.handshake import (
     ALERTS,
     ENCRYPTED_EXTENSIONS,
@@ -28,9 +28,9 @@ from kinspect.tls.keylog import (
     SERVER_TRAFFIC,
     KeyLog,
 )
-from kinspect.tls.records import CLIENT_HELLO, HEADER_BYTES, BrokenRecordError
 from kinspect.tls.side import SEARCH_BYTES, TlsSide
 from kinspect.tls.suites import Suite, suite
+from kinspect.tls.tlsrecords import CLIENT_HELLO, HEADER_BYTES, BrokenRecordError
 
 HANDSHAKE, DECRYPTING, NO_SECRETS = "handshake", "decrypting", "no_secrets"
 UNSUPPORTED, FAILED = "unsupported", "failed"
@@ -263,7 +263,7 @@ class Decryptor:
     def _take(self, side: TlsSide, time: int | None, frame: int, record: bytes) -> bool:
         """Read a record; returns False if its sequence number has to be searched for."""
         kind = record[0]
-        if side.encrypted and (kind == records.APPLICATION_DATA or not self._is_13):
+        if side.encrypted and (kind == tlsrecords.APPLICATION_DATA or not self._is_13):
             opened = side.open(record)
             if opened is None:
                 return self._unopened(side, time, frame, record)
@@ -275,13 +275,13 @@ class Decryptor:
             self._read(side, time, frame, *opened)
             return True
         side.read_bytes += len(record)
-        if kind == records.ALERT:
+        if kind == tlsrecords.ALERT:
             self._alert(side, record[HEADER_BYTES:])
         elif self._waits in (_CLIENT_HELLO, _SERVER_HELLO):
             self._greet(side, kind, record[HEADER_BYTES:])
-        elif kind == records.CHANGE_CIPHER_SPEC and side.epoch is not None:
+        elif kind == tlsrecords.CHANGE_CIPHER_SPEC and side.epoch is not None:
             side.encrypted = True
-        elif kind == records.APPLICATION_DATA:
+        elif kind == tlsrecords.APPLICATION_DATA:
             self._fail(side, time, frame, "application data before the handshake ended")
         return True
 
@@ -315,21 +315,21 @@ class Decryptor:
 
     def _read(self, side: TlsSide, time: int | None, frame: int, kind: int, plain: bytes) -> None:
         """Read an authenticated record."""
-        if kind == records.APPLICATION_DATA:
+        if kind == tlsrecords.APPLICATION_DATA:
             if plain:
                 side.delivered = True
                 side.plain_bytes += len(plain)
                 self._deliver(side.direction, time, frame, plain)
-        elif kind == records.HANDSHAKE:
+        elif kind == tlsrecords.HANDSHAKE:
             try:
                 messages = side.messages.feed(plain)
             except ValueError:
                 self._fail(side, time, frame, "a handshake message is too long")
                 return
             self._hear(side, messages)
-        elif kind == records.ALERT:
+        elif kind == tlsrecords.ALERT:
             self._alert(side, plain)
-        elif kind == records.CHANGE_CIPHER_SPEC:
+        elif kind == tlsrecords.CHANGE_CIPHER_SPEC:
             self._stop(UNSUPPORTED, "renegotiation is not supported")
 
     def _hear(self, side: TlsSide, messages: list[tuple[int, bytes]]) -> None:
@@ -349,11 +349,11 @@ class Decryptor:
 
     def _greet(self, side: TlsSide, kind: int, fragment: bytes) -> None:
         """Take a handshake record up to the ServerHello."""
-        if kind == records.CHANGE_CIPHER_SPEC and self._waits == _SERVER_HELLO:
+        if kind == tlsrecords.CHANGE_CIPHER_SPEC and self._waits == _SERVER_HELLO:
             return  # For middleboxes, after a HelloRetryRequest (RFC 8446 §D.4).
         expected = CLIENT_HELLO if side is self._client else SERVER_HELLO
         try:
-            messages = side.messages.feed(fragment) if kind == records.HANDSHAKE else [(0, b"")]
+            messages = side.messages.feed(fragment) if kind == tlsrecords.HANDSHAKE else [(0, b"")]
         except ValueError:
             messages = [(0, b"")]
         for message, body in messages:

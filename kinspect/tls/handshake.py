@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, NamedTuple
 
-from kinspect.tls.records import CLIENT_HELLO
+from kinspect.tls.tlsrecords import CLIENT_HELLO
 
 SERVER_HELLO, ENCRYPTED_EXTENSIONS, FINISHED, KEY_UPDATE = 2, 8, 20, 24
 # Message types that are used; others are skipped by their length.

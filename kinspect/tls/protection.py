@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESCCM, AESGCM, ChaCha20Poly1305
 
 from kinspect.tls.keyderivation import IV_BYTES, Keys, keys_12, keys_13, next_secret
-from kinspect.tls.records import HEADER_BYTES
 from kinspect.tls.suites import CBC, CCM, CCM_8, CHACHA, GCM, Suite
+from kinspect.tls.tlsrecords import HEADER_BYTES
 
 __all__ = ["Epoch", "UnsupportedAlgorithm", "epoch_13", "epoch_of", "epochs_12"]
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from kinspect.state import fields, fill
 from kinspect.tls.handshake import MessageReader
-from kinspect.tls.records import HEADER_BYTES, RecordReader
 from kinspect.tls.suites import Suite
+from kinspect.tls.tlsrecords import HEADER_BYTES, RecordReader
 
 if TYPE_CHECKING:
     from kinspect.tls.protection import Epoch

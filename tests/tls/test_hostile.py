@@ -16,8 +16,8 @@ from kinspect.tls.handshake import (
     parse_server_hello,
 )
 from kinspect.tls.keylog import KeyLog
-from kinspect.tls.records import BrokenRecordError, RecordReader
 from kinspect.tls.suites import NAMES, suite
+from kinspect.tls.tlsrecords import BrokenRecordError, RecordReader
 
 STATES = {"handshake", "decrypting", "no_secrets", "unsupported", "failed"}
 TALKS = [

@@ -8,7 +8,7 @@ from talks import CLIENT, SERVER, Peers, Reading, messages, read
 
 import kinspect.tls
 from kinspect.tls.handshake import ClientHello, parse_client_hello
-from kinspect.tls.records import looks_like_tls
+from kinspect.tls.tlsrecords import looks_like_tls
 
 VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
 NONE = "no secrets were given"

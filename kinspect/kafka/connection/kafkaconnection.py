@@ -29,7 +29,7 @@ from kinspect.kafka.wire.ends import Flow, exchange_ends, likely_client
 from kinspect.kafka.wire.lineorder import LineKey, LineNumbering
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.state import fields, fill
-from kinspect.tls.records import looks_like_tls
+from kinspect.tls.tlsrecords import looks_like_tls
 
 if TYPE_CHECKING:
     from kinspect.tls.decryptor import Decryptor
