@@ -60,7 +60,7 @@ from kinspect.protocol.apikeys import (
     UPDATE_METADATA,
     VOTE,
 )
-from kinspect.protocol.wire import ZERO_UUID
+from kinspect.protocol.primitives import ZERO_UUID
 
 OFFER_LONGEST = 1000
 """APIs in the longest ApiVersions answer that is looked at."""

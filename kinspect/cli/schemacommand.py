@@ -19,10 +19,10 @@ from kinspect.filters.filterdefinitions import apis, errors
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.protocol import schema as table
 from kinspect.protocol.fieldpaths import each_field
+from kinspect.protocol.primitives import ZERO_UUID
 from kinspect.protocol.schema import Api, ErrorCode, Field, Layout
 from kinspect.protocol.tabletext import MessageDefinition
 from kinspect.protocol.versions import format_versions
-from kinspect.protocol.wire import ZERO_UUID
 from kinspect.wording import did_you_mean
 
 TEXT, JSON = "text", "json"

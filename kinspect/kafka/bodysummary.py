@@ -17,7 +17,7 @@ from kinspect.model import FRAME_BITS, REQUEST, RESPONSE, Caps, Counts, Problem
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import API_VERSIONS, ENVELOPE, FIND_COORDINATOR, SASL_AUTHENTICATE
 from kinspect.protocol.fieldpaths import Kind, each_field, field_paths
-from kinspect.protocol.wire import ZERO_UUID
+from kinspect.protocol.primitives import ZERO_UUID
 from kinspect.records import RecordSet
 from kinspect.records import batches as read_records
 from kinspect.records import summarise as read_batches

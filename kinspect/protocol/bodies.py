@@ -13,9 +13,9 @@ from kinspect.protocol import compiler, schema
 from kinspect.protocol.apikeys import API_VERSIONS
 from kinspect.protocol.compiler import Decode
 from kinspect.protocol.memory import MAX_MEMORY, MOST_PER_BYTE
+from kinspect.protocol.primitives import DECODE_FAILURES, UNKNOWN_TAGS
 from kinspect.protocol.projection import Body, Projection, projection
 from kinspect.protocol.schema import Layout
-from kinspect.protocol.wire import DECODE_FAILURES, UNKNOWN_TAGS
 from kinspect.wording import counted
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from kinspect.model import REQUEST, RESPONSE, Problem
 from kinspect.protocol import compiler, interpreter, schema
 from kinspect.protocol.bodies import decode_body
 from kinspect.protocol.memory import MAX_MEMORY
+from kinspect.protocol.primitives import DECODE_FAILURES
 from kinspect.protocol.projection import Body
 from kinspect.protocol.schema import Layout
-from kinspect.protocol.wire import DECODE_FAILURES
 
 _NOT_DECODABLE = ("cap", "malformed", "unknown_api", "unknown_version")
 

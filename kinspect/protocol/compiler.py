@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kinspect.form import COMPILED
-from kinspect.protocol import memory, sizes, walker, wire
+from kinspect.protocol import memory, primitives, sizes, walker
 from kinspect.protocol.projection import Body, Projection, projection
 
 if TYPE_CHECKING:
@@ -39,17 +39,17 @@ class Decode(Protocol):
 Encode = Callable[[Body], bytes]
 
 _HELPERS: Final[dict[str, Any]] = {
-    "Malformed": wire.Malformed,
-    "TooLarge": wire.TooLarge,
-    "uvarint": wire.uvarint,
-    "uvarint_bytes": wire.uvarint_bytes,
-    "unknown_tags": wire.unknown_tags,
-    "skip_tags": wire.skip_tags,
-    "tag_section": wire.tag_section,
-    "uuid_text": wire.uuid_text,
-    "uuid_bytes": wire.uuid_bytes,
+    "Malformed": primitives.Malformed,
+    "TooLarge": primitives.TooLarge,
+    "uvarint": primitives.uvarint,
+    "uvarint_bytes": primitives.uvarint_bytes,
+    "unknown_tags": primitives.unknown_tags,
+    "skip_tags": primitives.skip_tags,
+    "tag_section": primitives.tag_section,
+    "uuid_text": primitives.uuid_text,
+    "uuid_bytes": primitives.uuid_bytes,
     "pack": struct.pack,
-    **{f"unpack_{code}": unpackers for code, unpackers in wire.ARRAYS.items()},
+    **{f"unpack_{code}": unpackers for code, unpackers in primitives.ARRAYS.items()},
 }
 
 _decoders: dict[tuple[Layout, frozenset[str] | None, bool], Decode] = {}
@@ -60,8 +60,8 @@ def decoder(layout: Layout, fields: frozenset[str] | None = None, bounded: bool 
     """Return `decode(data, pos, end, room) -> (body, pos)` for the layout, or for only `fields` of it.
 
     `fields` are dotted paths through arrays (`topics.partitions.error_code`); a path to a container asks for all of it.
-    The function raises one of `wire.DECODE_FAILURES` for bytes that do not fit; it does not require the bytes to be
-    used up. A `bounded` one refuses a body that may take more than `room` bytes of memory, others ignore `room`.
+    The function raises one of `primitives.DECODE_FAILURES` for bytes that do not fit; it does not require the bytes to
+    be used up. A `bounded` one refuses a body that may take more than `room` bytes of memory, others ignore `room`.
     """
     key = (layout, fields, bounded)
     found = _decoders.get(key)
@@ -196,7 +196,7 @@ class _DecodeWriter(_SourceWriter):
     def length(self, field: Field, name: str) -> None:
         """Emit reading of a length into `name`: -1 is null (a compact length is one more on the wire)."""
         if not field.compact:
-            size = 4 if field.array else wire.LENGTH_SIZE[field.type]
+            size = 4 if field.array else primitives.LENGTH_SIZE[field.type]
             self.pending.append(("h" if size == 2 else "i", size, name))
             self.flush()
             return
@@ -240,8 +240,8 @@ class _DecodeWriter(_SourceWriter):
         name = f"{field.name}_{depth}"
         if field.array:
             self.array(field, wanted, keep, name, depth)
-        elif field.type in wire.FIXED:
-            code, size = wire.FIXED[field.type]
+        elif field.type in primitives.FIXED:
+            code, size = primitives.FIXED[field.type]
             self.pending.append((code, size, name if keep else None))
             return f"uuid_text({name})" if field.type == "uuid" else name
         elif field.type == "struct":
@@ -285,7 +285,7 @@ class _DecodeWriter(_SourceWriter):
         if keep:
             self.charge(count, memory.of_element(field))
         width = sizes.fixed_width(field)
-        if width and (not keep or field.type in wire.FIXED):
+        if width and (not keep or field.type in primitives.FIXED):
             if keep:
                 self.line(f"{name} = {_fixed_elements(field, count)}")
             self.line(f"pos += {count} * {width}")
@@ -349,7 +349,7 @@ class _DecodeWriter(_SourceWriter):
     ) -> None:
         """Emit reading of a tagged section into the dict `row`; the first byte of its count has been read."""
         known = [field for field in fields if field.tag is not None]
-        keep_unknown = wanted is None or wire.UNKNOWN_TAGS in wanted
+        keep_unknown = wanted is None or primitives.UNKNOWN_TAGS in wanted
         with self.block(f"if {count}:"):
             with self.block(f"if {count} > 127:"):
                 self.line(f"{count}, pos = uvarint(data, pos, {count})")
@@ -362,7 +362,7 @@ class _DecodeWriter(_SourceWriter):
                 self.line(f"unknown, pos = unknown_tags(data, pos, end, {count})")
                 # A zero count may be encoded in two bytes.
                 with self.block("if unknown:"):
-                    self.line(f'{row}["{wire.UNKNOWN_TAGS}"] = unknown')
+                    self.line(f'{row}["{primitives.UNKNOWN_TAGS}"] = unknown')
                 return
             with self.block(f"if 2 * {count} > end - pos:"):
                 self.line("raise Malformed")
@@ -381,7 +381,7 @@ class _DecodeWriter(_SourceWriter):
                 with self.block("else:"):
                     if keep_unknown:
                         entry = '{"tag": tag, "bytes": data[pos:' + stop + "]}"
-                        self.line(f'{row}.setdefault("{wire.UNKNOWN_TAGS}", []).append({entry})')
+                        self.line(f'{row}.setdefault("{primitives.UNKNOWN_TAGS}", []).append({entry})')
                     self.line(f"pos = {stop}")
                 with self.block(f"if pos != {stop}:"):
                     self.line("raise Malformed")
@@ -415,7 +415,7 @@ class _EncodeWriter(_SourceWriter):
             self.flush()
             self.line(f"{self.add}(uvarint_bytes({value} + 1))")
         else:
-            size = 4 if field.array else wire.LENGTH_SIZE[field.type]
+            size = 4 if field.array else primitives.LENGTH_SIZE[field.type]
             self.pending.append(("h" if size == 2 else "i", value))
             self.flush()
 
@@ -429,8 +429,8 @@ class _EncodeWriter(_SourceWriter):
             self.tags(fields, row, depth)
 
     def field(self, field: Field, value: str, depth: int) -> None:
-        if field.type in wire.FIXED and not field.array:
-            code, _ = wire.FIXED[field.type]
+        if field.type in primitives.FIXED and not field.array:
+            code, _ = primitives.FIXED[field.type]
             self.pending.append((code, f"uuid_bytes({value})" if field.type == "uuid" else value))
             return
         self.flush()
@@ -474,8 +474,8 @@ class _EncodeWriter(_SourceWriter):
 
     def array(self, field: Field, name: str, depth: int) -> None:
         self.length(field, f"len({name})")
-        if field.type in wire.FIXED and field.type != "uuid":
-            code, _ = wire.FIXED[field.type]
+        if field.type in primitives.FIXED and field.type != "uuid":
+            code, _ = primitives.FIXED[field.type]
             self.line(f'{self.add}(pack(f">{{len({name})}}{code}", *{name}))')
             return
         with self.block(f"for row{depth + 1} in {name}:"):
@@ -489,7 +489,7 @@ class _EncodeWriter(_SourceWriter):
     def tags(self, fields: tuple[Field, ...], row: str, depth: int) -> None:
         """Emit writing of the known tags in the dict and its unknown ones, in one ascending section."""
         tags = f"tags{depth}"
-        unknown = f'{row}.get("{wire.UNKNOWN_TAGS}", ())'
+        unknown = f'{row}.get("{primitives.UNKNOWN_TAGS}", ())'
         self.line(f'{tags} = [(entry["tag"], entry["bytes"]) for entry in {unknown}]')
         outer = self.add
         for field in fields:
@@ -522,7 +522,7 @@ def _element(field: Field) -> Field:
 
 
 def _fixed_elements(field: Field, count: str) -> str:
-    code, width = wire.FIXED[field.type]
+    code, width = primitives.FIXED[field.type]
     if field.type == "uuid":
         return f"[uuid_text(data[at : at + {width}]) for at in range(pos, pos + {count} * {width}, {width})]"
     return f"list(unpack_{code}[{count}](data, pos))"

@@ -9,8 +9,8 @@ import struct
 from typing import Final, NamedTuple
 
 from kinspect.model import REQUEST, RESPONSE
+from kinspect.protocol.primitives import DECODE_FAILURES, skip_tags, uvarint
 from kinspect.protocol.schema import header_version, layout
-from kinspect.protocol.wire import DECODE_FAILURES, skip_tags, uvarint
 
 _START: Final = struct.Struct(">hhi")
 _LENGTH: Final = struct.Struct(">h")

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.protocol.apikeys import LEADER_AND_ISR
+from kinspect.protocol.primitives import ZERO_UUID
 from kinspect.protocol.tabletext import (
     ApiFile,
     FieldDefinition,
@@ -22,7 +23,6 @@ from kinspect.protocol.tabletext import (
     read_messages,
 )
 from kinspect.protocol.versions import parse_versions, version_ranges
-from kinspect.protocol.wire import ZERO_UUID
 
 TABLE: Final = os.path.join(os.path.dirname(__file__), "table")
 """The folder of the table."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kinspect.protocol.primitives import FIXED, LENGTH_SIZE
 from kinspect.protocol.schema import Field
-from kinspect.protocol.wire import FIXED, LENGTH_SIZE
 
 
 def minimum_size(field: Field) -> int:

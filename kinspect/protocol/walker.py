@@ -10,8 +10,8 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
-from kinspect.protocol import memory, sizes, wire
-from kinspect.protocol.wire import Malformed, TooLarge, uuid_text
+from kinspect.protocol import memory, primitives, sizes
+from kinspect.protocol.primitives import Malformed, TooLarge, uuid_text
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
@@ -80,7 +80,7 @@ class StructNode:
 
     def __init__(self, fields: tuple[Field, ...], flexible: bool, wanted: Projection | None) -> None:
         self.flexible: bool = flexible
-        self.keeps_unknown: bool = wanted is None or wire.UNKNOWN_TAGS in wanted
+        self.keeps_unknown: bool = wanted is None or primitives.UNKNOWN_TAGS in wanted
         self.nodes: list[FieldNode] = []
         self.tagged: list[FieldNode] = []
         for field in fields:
@@ -260,7 +260,7 @@ class _Walk:
             if known is None:
                 if row is not None and struct.keeps_unknown:
                     unknown = {"tag": tag, "bytes": self.data[self.pos : stop]}
-                    row.setdefault(wire.UNKNOWN_TAGS, []).append(unknown)
+                    row.setdefault(primitives.UNKNOWN_TAGS, []).append(unknown)
                 self.pos = stop
             elif row is None or not known.keep:
                 self.skip(known)

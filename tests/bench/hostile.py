@@ -25,7 +25,7 @@ from generate import ACK, BROKER_IP, BROKER_PORT, CLIENT_IP, MSS, PCAP_HEADER, P
 from messages import BROKER, CLIENT, Client, Part, heartbeat, produce, sized, varint
 from profiles import BENCH
 
-from kinspect.protocol.wire import uvarint_bytes
+from kinspect.protocol.primitives import uvarint_bytes
 
 MANY = 100_000
 GIB = 1 << 30

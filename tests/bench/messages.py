@@ -15,7 +15,7 @@ import crc32c
 import lz4.frame
 
 from kinspect.protocol import Message, encode_request, encode_response
-from kinspect.protocol.wire import uvarint_bytes
+from kinspect.protocol.primitives import uvarint_bytes
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR = 0, 1, 2, 3, 8, 9, 10
 JOIN_GROUP, HEARTBEAT, SYNC_GROUP, API_VERSIONS, INIT_PRODUCER_ID = 11, 12, 14, 18, 22

@@ -31,7 +31,7 @@ from kinspect.kafka.wire import ends
 from kinspect.kafka.wire.learnednames import NODES_KEPT, LearnedNames
 from kinspect.kafka.wire.lineorder import UNPLACED, LineNumbering
 from kinspect.protocol import schema
-from kinspect.protocol.wire import ZERO_UUID
+from kinspect.protocol.primitives import ZERO_UUID
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 METADATA = 3

@@ -19,7 +19,7 @@ from kinspect.kafka.wire.learnednames import METADATA_TOPIC_ID
 from kinspect.kafka.wire.message import WireMessage
 from kinspect.model import REQUEST, RESPONSE, Problem
 from kinspect.protocol import Message, encode_request, encode_response, schema
-from kinspect.protocol.wire import ZERO_UUID
+from kinspect.protocol.primitives import ZERO_UUID
 
 
 def resource(kind: int, name: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from kinspect.api import read
 from kinspect.kafka.view.view import View
 from kinspect.output.requestlog import RequestLogTexts, has_line
 from kinspect.protocol import Message, encode_request, encode_response, schema
-from kinspect.protocol.wire import ZERO_UUID
+from kinspect.protocol.primitives import ZERO_UUID
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 TOLD = [row for row in load(CAPTURES) if row.truth]

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from kinspect.protocol import compiler, interpreter, schema
 from kinspect.protocol.bodies import restrict
 from kinspect.protocol.fieldpaths import each_field
+from kinspect.protocol.primitives import DECODE_FAILURES, Malformed, TooLarge, uvarint_bytes
 from kinspect.protocol.projection import projection
-from kinspect.protocol.wire import DECODE_FAILURES, Malformed, TooLarge, uvarint_bytes
 
 METADATA = schema.layout(3, 12, "response")
 FETCH = schema.layout(1, 12, "response")

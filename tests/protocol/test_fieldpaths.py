@@ -9,7 +9,7 @@ from kinspect.kafka.fields.resources import resource_fields
 from kinspect.kafka.view.body import _tag_check
 from kinspect.protocol.apikeys import ENVELOPE, FIND_COORDINATOR
 from kinspect.protocol.fieldpaths import along, each_field, field_paths
-from kinspect.protocol.wire import UNKNOWN_TAGS
+from kinspect.protocol.primitives import UNKNOWN_TAGS
 
 OF_SUMMARIES = (
     *(entities.is_topic, entities.is_partition, entities.is_partition_list, entities.is_group),

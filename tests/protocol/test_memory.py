@@ -13,9 +13,9 @@ from kinspect.protocol import (
     decode_request,
     interpreter,
     memory,
+    primitives,
     schema,
     sizes,
-    wire,
 )
 from kinspect.protocol.codec import encode_body
 from kinspect.protocol.headers import request_header
@@ -96,7 +96,7 @@ def test_the_estimate_is_the_same_in_decoder_and_interpreter(name, count):
     def decoder_takes(limit):
         try:
             return bool(decode(raw, 0, len(raw), limit))
-        except wire.TooLarge:
+        except primitives.TooLarge:
             return False
 
     def interpreter_takes(limit):

@@ -10,7 +10,7 @@ from kinspect.kafka.fields.entities import HOST, PORT, TOPIC_ID, is_node_id, is_
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.protocol import schema
 from kinspect.protocol.fieldpaths import FieldPaths, field_paths
-from kinspect.protocol.wire import ZERO_UUID
+from kinspect.protocol.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
     from kinspect.kafka.wire.message import WireMessage

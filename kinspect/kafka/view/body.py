@@ -29,7 +29,7 @@ from kinspect.kafka.view.redact import base64_text, float_value, hide, tags
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import JOIN_GROUP
 from kinspect.protocol.fieldpaths import each_field
-from kinspect.protocol.wire import UNKNOWN_TAGS, ZERO_UUID
+from kinspect.protocol.primitives import UNKNOWN_TAGS, ZERO_UUID
 
 if TYPE_CHECKING:
     from kinspect.kafka.wire.message import WireMessage

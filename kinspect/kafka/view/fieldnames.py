@@ -9,7 +9,7 @@ from kinspect.errors import KinspectError
 from kinspect.kafka.view.fieldselection import DECODED, SIZE, Tree
 from kinspect.protocol import schema
 from kinspect.protocol.fieldpaths import each_field
-from kinspect.protocol.wire import UNKNOWN_TAGS
+from kinspect.protocol.primitives import UNKNOWN_TAGS
 from kinspect.wording import did_you_mean
 
 SUFFIXES: Final = (DECODED, SIZE)

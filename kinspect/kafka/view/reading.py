@@ -14,7 +14,7 @@ from kinspect.kafka.fields.entities import TOPIC_ID
 from kinspect.kafka.view.redact import Redactions, base64_text, float_value, hide, tags
 from kinspect.protocol import schema
 from kinspect.protocol.fieldpaths import each_field
-from kinspect.protocol.wire import UNKNOWN_TAGS, ZERO_UUID
+from kinspect.protocol.primitives import UNKNOWN_TAGS, ZERO_UUID
 
 NAME_FIELDS: Final = ("topic_name", "name", "topic")
 

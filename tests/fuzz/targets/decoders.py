@@ -29,9 +29,9 @@ from kinspect.protocol import (
 )
 from kinspect.protocol.bodies import restrict
 from kinspect.protocol.interpreter import Span
+from kinspect.protocol.primitives import DECODE_FAILURES
 from kinspect.protocol.projection import projection
 from kinspect.protocol.schema import Layout
-from kinspect.protocol.wire import DECODE_FAILURES
 
 from ..script import Script, short
 from ..traffic import TESTS
