@@ -9,8 +9,8 @@ from typing import Any
 
 from kinspect import extensions
 from kinspect.link.cursor import LINK_TYPE, STOP, Cursor, Layer
+from kinspect.link.layertables import LINK_TYPES
 from kinspect.link.pseudoheaders import HIGHEST_LINK_TYPE
-from kinspect.link.tables import LINK_TYPES
 
 
 @cache

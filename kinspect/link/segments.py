@@ -8,7 +8,7 @@ from typing import Any, Final
 from kinspect.link.addedlayers import added_layers
 from kinspect.link.cursor import LINK_TYPE, PPP, Assembler, Cursor
 from kinspect.link.fragments import PART, Fragments
-from kinspect.link.tables import LAYERS, layer_name
+from kinspect.link.layertables import LAYERS, layer_name
 from kinspect.model import Block, Caps, Counts, Segment
 
 # Layout of nearly every packet: an ethertype, IPv4 without options, TCP. Ethertype, version and header length,

@@ -17,7 +17,7 @@ from support.wrap import WRAPS
 
 from kinspect.link import LINK_TYPES, segments
 from kinspect.link.cursor import MAX_DEPTH
-from kinspect.link.tables import LINK_TYPE_NAMES
+from kinspect.link.layertables import LINK_TYPE_NAMES
 from kinspect.model import Counts, Segment
 
 IP_TCP = IP(**V4) / tcp()
