@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kinspect import records
 from kinspect.protocol import schema
-from kinspect.records import control, internal
+from kinspect.records import controlrecords, internal
 from kinspect.records.embedded import decode_assignment, decode_subscription
 
 DATA = Path(__file__).with_name("data")
@@ -37,7 +37,7 @@ def readings(entry: dict) -> list[tuple[dict | None, dict | None]]:
         for record in batch["records"]:
             key, value = record["key"], record["value"]
             if batch["is_control"]:
-                found.append(control.decode_control_record(key, value))
+                found.append(controlrecords.decode_control_record(key, value))
             else:
                 topic = entry["topic"]
                 found.append((internal.decode_key(topic, key), internal.decode_value(topic, key, value)))
@@ -233,7 +233,9 @@ def test_other_topics():
 class TestControl:
     @pytest.mark.parametrize(("number", "name"), [(0, "ABORT"), (1, "COMMIT")])
     def test_transaction_markers(self, number, name):
-        assert control.decode_control_record(struct.pack(">hh", 0, number), struct.pack(">hi", 0, 12)) == (
+        assert controlrecords.decode_control_record(
+            struct.pack(">hh", 0, number), struct.pack(">hi", 0, 12)
+        ) == (
             {"type": name, "version": 0},
             {"type": "EndTxnMarker", "version": 0, "data": {"coordinator_epoch": 12}},
         )
@@ -241,20 +243,20 @@ class TestControl:
     def test_leader_change(self):
         voters = b"\x02" + struct.pack(">i", 1) + b"\x00"
         value = struct.pack(">hi", 0, 1) + voters + voters + b"\x00"
-        key, found = control.decode_control_record(b"\x00\x00\x00\x02", value)
+        key, found = controlrecords.decode_control_record(b"\x00\x00\x00\x02", value)
         assert key == {"type": "LEADER_CHANGE", "version": 0}
         assert found["data"]["leader_id"] == 1
 
     def test_the_voters_of_version_1_have_directories(self):
         voters = b"\x02" + struct.pack(">i", 1) + bytes(16) + b"\x00"
         value = struct.pack(">hi", 1, 1) + voters + voters + b"\x00"
-        _, found = control.decode_control_record(b"\x00\x00\x00\x02", value)
+        _, found = controlrecords.decode_control_record(b"\x00\x00\x00\x02", value)
         assert found["version"] == 1
         assert "voter_directory_id" in found["data"]["voters"][0]
 
     def test_type_3_of_2_8_is_a_leader_change(self):
         value = bytes.fromhex("000000010300000002000000000100030000000100000000020000")
-        key, found = control.decode_control_record(b"\x00\x00\x00\x03", value)
+        key, found = controlrecords.decode_control_record(b"\x00\x00\x00\x03", value)
         assert key == {"type": "LEADER_CHANGE", "version": 0}
         assert found["data"] == {
             "leader_id": 1,
@@ -263,26 +265,26 @@ class TestControl:
         }
 
     def test_type_3_of_today_is_a_snapshot_header(self):
-        key, found = control.decode_control_record(b"\x00\x00\x00\x03", struct.pack(">hqB", 0, 5, 0))
+        key, found = controlrecords.decode_control_record(b"\x00\x00\x00\x03", struct.pack(">hqB", 0, 5, 0))
         assert key["type"] == "SNAPSHOT_HEADER"
         assert found["data"]["last_contained_log_timestamp"] == 5
 
     def test_what_does_not_parse(self):
-        assert control.decode_control_record(None, b"") == (None, None)
-        assert control.decode_control_record(b"\x00\x00\x00", b"") == (None, None)
-        assert control.decode_control_record(b"\x00\x00\x00\x07", b"x") == (
+        assert controlrecords.decode_control_record(None, b"") == (None, None)
+        assert controlrecords.decode_control_record(b"\x00\x00\x00", b"") == (None, None)
+        assert controlrecords.decode_control_record(b"\x00\x00\x00\x07", b"x") == (
             {"type": "UNKNOWN_7", "version": 0},
             None,
         )
-        assert control.decode_control_record(b"\x00\x00\x00\x01", None) == (
+        assert controlrecords.decode_control_record(b"\x00\x00\x00\x01", None) == (
             {"type": "COMMIT", "version": 0},
             None,
         )
-        assert control.decode_control_record(b"\x00\x00\x00\x01", b"\x00\x00\x00") == (
+        assert controlrecords.decode_control_record(b"\x00\x00\x00\x01", b"\x00\x00\x00") == (
             {"type": "COMMIT", "version": 0},
             None,
         )
-        assert control.decode_control_record(b"\x00\x00\x00\x03", b"junk")[1] is None
+        assert controlrecords.decode_control_record(b"\x00\x00\x00\x03", b"junk")[1] is None
 
 
 class TestConsumerProtocol:
@@ -331,8 +333,8 @@ def test_any_bytes(topic, number, key, value):
         internal.decode_key(topic, data)
         for content in (value, bytes((1, number, 0)) + value, b"\x00\x00" + value):
             internal.decode_value(topic, data, content)
-            control.decode_control_record(data, content)
-            control.decode_control_record(struct.pack(">hh", 0, number % 8), content)
+            controlrecords.decode_control_record(data, content)
+            controlrecords.decode_control_record(struct.pack(">hh", 0, number % 8), content)
     decode_subscription(value)
     decode_assignment(b"\x00\x01" + value)
 

@@ -15,7 +15,7 @@ from kinspect.kafka.view.redact import (
     no_payload,
     payload_text,
 )
-from kinspect.records import control, internal
+from kinspect.records import controlrecords, internal
 
 if TYPE_CHECKING:
     from kinspect.kafka.bodysummary import RecordField
@@ -102,7 +102,7 @@ class RecordView:
         shown_value, value_encoding = self._payload(value)
         decoded_key = decoded_value = None
         if is_control:
-            decoded_key, decoded_value = control.decode_control_record(key, value)
+            decoded_key, decoded_value = controlrecords.decode_control_record(key, value)
         elif topic in internal.TOPICS:
             decoded_key = internal.decode_key(topic, key)
             decoded_value = internal.decode_value(topic, key, value)
