@@ -24,7 +24,7 @@ from kinspect.kafka.view.view import View
 from kinspect.pipeline import Inspector
 from kinspect.protocol import Message, encode_request, encode_response
 from kinspect.run import Run
-from kinspect.tui.index.fields import ExchangeFields
+from kinspect.tui.index.exchangefields import ExchangeFields
 
 TRUST = Path(__file__).parent / "trust"
 SCHEMA = Path(__file__).parents[2] / "docs" / "schema" / "exchange.schema.json"

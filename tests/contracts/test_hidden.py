@@ -51,7 +51,7 @@ from kinspect.tables.request import Request
 from kinspect.tables.tablenames import TABLES
 from kinspect.tables.taggedrows import TaggedRows
 from kinspect.tui.index import export
-from kinspect.tui.index.fields import ExchangeFields
+from kinspect.tui.index.exchangefields import ExchangeFields
 
 SECRET, PAYLOAD = b"hunter2-hunter2", b"payload-payload"
 RECORD_SECRETS = ("salt", "stored_key", "server_key")  # of UserScramCredentialRecord

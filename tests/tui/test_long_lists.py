@@ -6,7 +6,7 @@ from support.tui import indexed
 
 from kinspect.kafka.view.view import View
 from kinspect.protocol import Message, encode_request, encode_response
-from kinspect.tui.index.fields import ERROR, FAULTS_SHOWN, STRETCH, ExchangeFields
+from kinspect.tui.index.exchangefields import ERROR, FAULTS_SHOWN, STRETCH, ExchangeFields
 from kinspect.tui.widgets.fieldtree import VALUE_SHOWN, value
 
 METADATA = 3
@@ -74,7 +74,7 @@ def test_an_array_as_long_as_a_stretch_is_none(fields_of):
 
 
 def test_stretches_of_stretches(fields_of, monkeypatch):
-    monkeypatch.setattr("kinspect.tui.index.fields.STRETCH", 10)
+    monkeypatch.setattr("kinspect.tui.index.exchangefields.STRETCH", 10)
     fields = fields_of(topics(345))
     assert [node.key for node in unfold(fields, "topics")] == [
         "[0–99]",
@@ -115,7 +115,7 @@ def test_many_errors_fold_behind_one_line(fields_of):
 
 
 def test_a_field_whose_end_was_not_looked_for_shows_no_bytes(fields_of, monkeypatch):
-    monkeypatch.setattr("kinspect.tui.index.fields.SPANS_BYTES", 4_000_000)
+    monkeypatch.setattr("kinspect.tui.index.exchangefields.SPANS_BYTES", 4_000_000)
     fields = fields_of(topics(COUNT))
     stretches = unfold(fields, "topics")
     listed = fields.lines[place_of(fields, "topics")]

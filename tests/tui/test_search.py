@@ -4,7 +4,7 @@ import pytest
 from support.tui import CAPTURES, ERRORS, NANO, indexed
 
 from kinspect.kafka.view.view import View
-from kinspect.tui.index.fields import ExchangeFields
+from kinspect.tui.index.exchangefields import ExchangeFields
 
 LOGINS = CAPTURES / "4.4.0" / "sasl_plain.pcap.gz"
 NONE = "no field has this text, as far as fields are shown"

@@ -9,7 +9,7 @@ from textual.worker import get_current_worker
 
 from kinspect.errors import KinspectError
 from kinspect.kafka.view.view import View
-from kinspect.tui.index.fields import ExchangeFields
+from kinspect.tui.index.exchangefields import ExchangeFields
 from kinspect.tui.index.reread import StoppedError
 from kinspect.tui.widgets.details import Details
 from kinspect.tui.widgets.exchanges import Exchanges

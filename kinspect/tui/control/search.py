@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections.abc import Callable
 
-from kinspect.tui.index.fields import ExchangeFields
+from kinspect.tui.index.exchangefields import ExchangeFields
 from kinspect.tui.widgets.details import Details
 from kinspect.tui.widgets.fieldtree import searched
 

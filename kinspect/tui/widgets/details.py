@@ -8,7 +8,7 @@ from textual.containers import Horizontal, Vertical
 
 from kinspect.kafka.view.view import View
 from kinspect.model import RESPONSE
-from kinspect.tui.index.fields import ExchangeFields
+from kinspect.tui.index.exchangefields import ExchangeFields
 from kinspect.tui.widgets.fieldline import FieldLine
 from kinspect.tui.widgets.fieldtree import FieldTree
 from kinspect.tui.widgets.findbar import FindBar

@@ -9,7 +9,7 @@ from textual.widgets import Static
 
 from kinspect.kafka.view.view import View
 from kinspect.output.escape import escape
-from kinspect.tui.index.fields import ExchangeFields, ShownMessage, TreeNode
+from kinspect.tui.index.exchangefields import ExchangeFields, ShownMessage, TreeNode
 from kinspect.tui.index.hidden import hint
 from kinspect.tui.widgets.fieldtree import value
 from kinspect.tui.widgets.hexview import HIDDEN

@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 from kinspect.output import detail, table
 from kinspect.output.escape import escape
 from kinspect.output.treewriter import StyledText
-from kinspect.tui.index.fields import ERROR, PROBLEM, ExchangeFields, TreeNode
+from kinspect.tui.index.exchangefields import ERROR, PROBLEM, ExchangeFields, TreeNode
 from kinspect.tui.widgets.linelist import Lines
 
 INDENT = 2

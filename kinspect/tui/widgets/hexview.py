@@ -9,7 +9,7 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.message import Message as Posted
 
-from kinspect.tui.index.fields import ShownMessage
+from kinspect.tui.index.exchangefields import ShownMessage
 from kinspect.tui.widgets.linelist import Lines
 
 HIDDEN = "··"

@@ -10,7 +10,7 @@ from support.tui import CAPTURES, ERRORS, NANO, indexed, keylog
 from kinspect.kafka.fields.secrets import TOPICS as SECRET_TOPICS
 from kinspect.kafka.view.view import View
 from kinspect.tui.index.batches import parts
-from kinspect.tui.index.fields import ExchangeFields, TreeNode
+from kinspect.tui.index.exchangefields import ExchangeFields, TreeNode
 
 VIEW = View(records=True)
 SEEN = (
