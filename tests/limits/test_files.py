@@ -51,7 +51,7 @@ ALLOWED = {
     # Moves folders that the run itself wrote, from beside the tables into them: by table and date.
     "spark/folder.py": {"rename"},
     # Tells the source of a stream, in a folder made for that, what was learned.
-    "spark/streaming/output.py": {"write_text"},
+    "spark/streaming/streamoutput.py": {"write_text"},
     # Makes a file anew that --force overwrites.
     "ownfile.py": {"unlink"},
     # Deletes files that the run itself made: the oldest of those it was told to keep.

@@ -196,7 +196,7 @@ def test_aggregates_come_without_a_drain_when_it_is_time(spark, module, folder, 
     cuts = [0, half // 3, 2 * half // 3, half, 3 * half // 2, 13 * half // 8, 7 * half // 4, len(found)]
     for number, hour in enumerate((0, 0, 0, 1, 2, 3, 4)):
         clock = SimpleNamespace(time=lambda hour=hour: 1_800_000_000.0 + 3600 * hour)
-        monkeypatch.setattr("kinspect.spark.streaming.output.time", clock)
+        monkeypatch.setattr("kinspect.spark.streaming.streamoutput.time", clock)
         (folder / f"cap{number}.pcap").write_bytes(pcap(found[cuts[number] : cuts[number + 1]]))
         one_batch(stream_of(module, spark, folder, out))
         seen.append((exchanges_of(out, "exchanges"), exchanges_of(out, "latency_by_minute")))
@@ -232,7 +232,7 @@ def test_aggregates_that_fail_fail_no_micro_batch_that_counts(spark, module, fol
         raise KinspectError("no space left")
 
     with monkeypatch.context() as patched:
-        patched.setattr("kinspect.spark.streaming.output.StreamOutput.write_sums", fails)
+        patched.setattr("kinspect.spark.streaming.streamoutput.StreamOutput.write_sums", fails)
         paths[0] = copy(paths[0], folder)
         assert one_batch(stream_of(module, spark, folder, out)).captures == 1
         before = exchanges_of(out, "exchanges")
@@ -272,13 +272,13 @@ def test_a_checkpoint_that_is_behind_the_tables_is_refused(spark, module, folder
 
 
 def test_what_lines_told_is_kept_for_a_micro_batch_that_is_made_again(spark, tmp_path):
-    output = import_module("kinspect.spark.streaming.output").StreamOutput(spark, str(tmp_path / "out"))
+    output = import_module("kinspect.spark.streaming.streamoutput").StreamOutput(spark, str(tmp_path / "out"))
     told = import_module("kinspect.spark.streaming.streamsource")._told
     for batch in range(3):
         output.decide(batch, batch + 1, [f"of {batch + 1}"], {})
     begins(tmp_path / "out", 2)
     output.unlock()
-    import_module("kinspect.spark.streaming.output").StreamOutput(spark, output.path).copy_told(
+    import_module("kinspect.spark.streaming.streamoutput").StreamOutput(spark, output.path).copy_told(
         tmp_path / "told.json"
     )
     found = [told(str(tmp_path / "told.json"), number) for number in (0, 1, 2, 3)]
@@ -287,7 +287,7 @@ def test_what_lines_told_is_kept_for_a_micro_batch_that_is_made_again(spark, tmp
 
 def test_killed_at_any_step_rows_and_aggregates_are_there_once(spark, folder, tmp_path, monkeypatch):
     """Before and behind each move and removal, of a micro-batch and of the aggregates that it changes."""
-    output = import_module("kinspect.spark.streaming.output").StreamOutput
+    output = import_module("kinspect.spark.streaming.streamoutput").StreamOutput
     request = import_module("kinspect.tables.request").Request(("exchanges",))
     made = job_of(spark, [CAPTURE], tmp_path / "run")
     (day,) = (path.name for path in (made / "exchanges").glob("date=*"))
@@ -413,7 +413,7 @@ def test_a_stream_beside_another_one_is_refused(spark, module, folder, tmp_path)
 
 
 def test_rows_of_a_micro_batch_that_were_written_elsewhere_are_missed(spark, tmp_path):
-    output = import_module("kinspect.spark.streaming.output").StreamOutput(spark, str(tmp_path / "out"))
+    output = import_module("kinspect.spark.streaming.streamoutput").StreamOutput(spark, str(tmp_path / "out"))
     tagged = spark.createDataFrame([(("2026-11-21", 1),)], "exchanges struct<date: string, n: int>")
     output.write_table("exchanges", tagged, 1)
     next((tmp_path / "out/_stream/staged").glob("*/exchanges/**/*.parquet")).unlink()

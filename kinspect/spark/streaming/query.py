@@ -21,8 +21,8 @@ from kinspect.spark.failure import raised_in_task
 from kinspect.spark.schemas import spark_schema
 from kinspect.spark.sparksession import own_session
 from kinspect.spark.storage import check_out
-from kinspect.spark.streaming.output import StreamOutput
 from kinspect.spark.streaming.processor import PIECE, Shard, unpacked
+from kinspect.spark.streaming.streamoutput import StreamOutput
 from kinspect.spark.streaming.streamsource import FORMAT, SHARD, StreamOptions
 from kinspect.tables.request import Request
 from kinspect.tables.rows import UnreadInput
