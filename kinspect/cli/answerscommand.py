@@ -152,7 +152,7 @@ def _read(run: ReadRun, timeline: Timeline, jobs: int | None) -> dict[str, Any]:
     if count == 1:
         run.run()
         return run.summary()
-    from kinspect.cli.jobs import read_shared
+    from kinspect.cli.sharedread import read_shared
 
     return read_shared(run, timeline, count)
 

@@ -73,6 +73,6 @@ def _read(run: ReadRun, timeline: Timeline, count: int) -> dict[str, Any] | None
     if count == 1:
         run.run()
         return None
-    from kinspect.cli.jobs import read_shared
+    from kinspect.cli.sharedread import read_shared
 
     return read_shared(run, timeline, count)
