@@ -1,4 +1,4 @@
-"""docs/architecture.md: the functions on one packet's way."""
+"""docs/architecture.md: the functions on one packet's way; and the files that it and other pages name."""
 
 import re
 import sys
@@ -44,3 +44,19 @@ def test_they_are_called_in_this_order(tmp_path):
     finally:
         sys.setprofile(None)
     assert called == named()
+
+
+def test_files_that_the_docs_name_exist():
+    """Capitals stand for a name to be chosen: `answers/NAMEanswer.py`."""
+    found = [
+        *ROOT.glob("*.py"),
+        *(path for part in ("kinspect", "tests", "tools") for path in (ROOT / part).rglob("*.py")),
+    ]
+    files = [f"/{path.relative_to(ROOT)}" for path in found]
+    pages = [ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
+    named = {
+        (page.name, name) for page in pages for name in re.findall(r"`([a-z0-9_/]+\.py)`", page.read_text())
+    }
+    assert {
+        (page, name) for page, name in named if not any(file.endswith(f"/{name}") for file in files)
+    } == set()
