@@ -1,4 +1,4 @@
-"""One name, one meaning: no two files of the package have the same name, and no two classes."""
+"""One name, one meaning: no two files of the package have the same name, and no two classes; and how large it is."""
 
 import ast
 from collections import defaultdict
@@ -8,6 +8,14 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[2] / "kinspect"
 FILES = [path for path in PACKAGE.rglob("*.py") if not path.stem.startswith("__")]
 """Those that Python does not name (`__init__`, `__main__`)."""
+
+
+OF_BOTH = {"connection"}
+"""A packet's way has one at two places: `tcp/connection.py` and, for what Kafka speaks on it, `kafka/connection`."""
+
+LINES = 65_000
+"""Most lines of the package: code, docstrings and blank ones. It is lowered when lines go, never raised: what is added
+beyond it has to replace something. That no files need each other in a circle is import-linter's contract."""
 
 
 def more_than_once(named: Iterator[tuple[str, Path]]) -> dict[str, list[str]]:
@@ -31,3 +39,18 @@ def test_no_two_files_have_the_same_name():
 
 def test_no_two_classes_have_the_same_name():
     assert more_than_once((name, path) for path in FILES for name in classes(path)) == {}
+
+
+def test_no_file_has_the_name_of_another_package():
+    packages = {path.parent.name: path.parent for path in PACKAGE.rglob("__init__.py")}
+    same = [path for path in FILES if packages.get(path.stem, path.parent) != path.parent]
+    assert [str(path.relative_to(PACKAGE)) for path in same if path.stem not in OF_BOTH] == []
+
+
+def test_the_package_does_not_outgrow_its_readers():
+    lines = {path: len(path.read_text("utf-8").splitlines()) for path in PACKAGE.rglob("*.py")}
+    largest = [
+        f"{count:,} {path.name}" for path, count in sorted(lines.items(), key=lambda each: -each[1])[:3]
+    ]
+    print(f"{len(lines)} files, {sum(lines.values()):,} lines; {', '.join(largest)}")
+    assert sum(lines.values()) <= LINES
