@@ -209,7 +209,7 @@ def _exchanges(begun: Callable[[], Run], tally: Tally, view: View) -> Generator[
 
 
 def _check_types(**options: Any) -> None:
-    """Raise KinspectError for an option of a wrong type. Its value is not told: it may be a secret."""
+    """Raise KinspectError for an option of a wrong type. Its value is not shown, because it may be a secret."""
     for name, value in options.items():
         expected, words = TYPES[name]
         if not isinstance(value, expected):

@@ -1,7 +1,7 @@
 """Work in another process, which is forked: it begins with everything that was loaded and compiled.
 
 A `Child` and the process that started it exchange messages, through a channel that ends when either of them does. What
-goes wrong in a child is such a message; of one that ends without a word, how it ended is told.
+goes wrong in a child is such a message; of one that ends without a word, the message says how it ended.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ def watch(channels: Iterable[Channel], seconds: float | None = None) -> list[Cha
 
 
 class Child:
-    """Another process, which does `work` with its end of a channel, tells what goes wrong in it, and ends.
+    """Another process, which does `work` with its end of a channel, reports what goes wrong in it, and ends.
 
     `who`: what it is called, and `loss`: what its early end means, for people; `foreign`: descriptors of this process
     that it does not hold; `ignored`: signals that are this process's to answer. To be made before there are threads.
@@ -249,7 +249,7 @@ class Child:
             raise KinspectError(self._ended(_how(self.status()))) from None
 
     def why(self) -> str:
-        """Why it ended, as a person is told: what went wrong in it, or else how it ended."""
+        """Why it ended, as shown to the user: what went wrong in it, or else how it ended."""
         while True:
             try:
                 self.receive()
@@ -312,7 +312,7 @@ _ERRORS: dict[str, Callable[..., Exception]] = {
 
 
 def spoken(error: BaseException, loss: str = "") -> str:
-    """An exception as a person is told; `loss`: what is added where it is an unexpected one."""
+    """An exception as shown to the user; `loss`: what is added where it is an unexpected one."""
     if isinstance(error, KinspectError):
         return str(error)
     return f"internal error: {error!r}" + (f"; {loss}" if loss else "")

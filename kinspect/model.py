@@ -30,7 +30,7 @@ COPY_NS: Final = 10_000_000
 SKEW_NS: Final = 100_000_000
 """`Caps.skew_ns`, if nothing else is asked for."""
 
-# Divisor of `Caps.total_bytes`: the share of bytes that wait behind holes.
+# Divisor of `Caps.total_bytes`: the share of bytes that wait behind gaps.
 BEHIND_HOLES: Final = 4
 
 REQUEST: Final = "request"
@@ -169,11 +169,11 @@ class Caps:
     message_bytes: int = 128 * 1024 * 1024
     """Size limit of a message; a longer one is skipped by its length: header kept, body not decoded."""
     buffered_bytes: int = 16 * 1024 * 1024
-    """Bytes that wait behind a hole in one direction of a connection."""
+    """Bytes that wait behind a gap in one direction of a connection."""
     buffered_segments: int = 4096
-    """Segments that wait behind a hole in one direction of a connection."""
+    """Segments that wait behind a gap in one direction of a connection."""
     total_bytes: int = 64 * 1024 * 1024
-    """Bytes held over all connections: a quarter of them behind holes, the rest in unfinished messages, requests in
+    """Bytes held over all connections: a quarter of them behind gaps, the rest in unfinished messages, requests in
     flight and lines that wait for their order. The oldest are dropped first; the newest may exceed the limit, up to
     `message_bytes`."""
     in_flight: int = 10_000
@@ -195,9 +195,9 @@ class Caps:
     fragment_ns: int = 30 * NS_PER_SECOND
     """Time between two fragments of a packet after which the packet is given up."""
     reorder_packets: int = 32
-    """Packets of a connection after which a hole that the peer acknowledged is considered lost."""
+    """Packets of a connection after which a gap that the peer acknowledged is considered lost."""
     reorder_ns: int = 1_000_000_000
-    """Capture time after which such a hole is considered lost."""
+    """Capture time after which such a gap is considered lost."""
     skew_ns: int = SKEW_NS
     """Greatest clock difference between two capture points: files, or the directions of a connection."""
 

@@ -27,7 +27,7 @@ class Input(NamedTuple):
 
 
 class Closed(NamedTuple):
-    """What a sink tells at its end: lines for people, and the exit status."""
+    """What a sink reports at its end: lines for people, and the exit status."""
 
     told: list[str]
     status: int = 0
@@ -43,7 +43,7 @@ class WrittenLine(NamedTuple):
 
 
 class Sink:
-    """Taker of the lines of a run that pass its filter, and of what the run tells of itself.
+    """Taker of the lines of a run that pass its filter, and of what the run reports about itself.
 
     Of each run there is one, or one in each process of `--jobs`: what these take comes to the first one as pieces, line
     by line in the order of the run, or as a part of all at the end. A sink has what it needs of this; the rest does

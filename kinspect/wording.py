@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 MEANT = 4
-"""Most names that `did_you_mean` tells."""
+"""Most names that `did_you_mean` lists."""
 
 
 def plural(number: int, one: str, many: str = "") -> str:

@@ -34,11 +34,11 @@ T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
 Passes = Callable[[Exchange], bool]
 Topic = tuple[str | None, str | None]
-"""A topic's name, or its id where no name was told before."""
+"""A topic's name, or its id where no earlier message named it."""
 
 
 class ResultContext(NamedTuple):
-    """What a whole run told, for rows: names of topic ids by all that it told, and the times of its first and last
+    """What a whole run shows, for rows: all its names of topic ids, and the times of its first and last
     packet, or those of `--since` and `--until` if they are between these.
     `lossy`: something in the middle of it was lost; `options`: those of the filter, if it left out exchanges;
     `chooses`: whether such an option lets something of these names pass."""
@@ -61,11 +61,11 @@ class ResultContext(NamedTuple):
         return cutting_more(self.options, CONNECTIONS, CLIENTS, END)
 
     def topic(self, topic_id: str) -> str | None:
-        """The name of a topic id, told before or after; None if it was not."""
+        """The name of a topic id, from before or after; None if it has none."""
         return self.names.name(topic_id, LAST)
 
     def topic_name(self, topic: Topic) -> str | None:
-        """The topic's name, or its id if no message tells one; None for no topic."""
+        """The topic's name, or its id if no message names it; None for no topic."""
         name, topic_id = topic
         return name if topic_id is None else self.topic(topic_id) or topic_id
 
@@ -173,7 +173,7 @@ class Answer(ABC):
 
     def settled(self, names: LearnedNames) -> Answer:
         """The answer with what Envelopes hold of clients whose own requests were not seen: this one if there is none.
-        `names`: those that the run told."""
+        `names`: those that the run learned."""
         rest = [carried for _, kept in self._forwards.items() for carried in kept.unseen()]
         if not rest:
             return self

@@ -29,7 +29,7 @@ def client_key(exchange: Exchange) -> ClientKey:
 
 
 def newest_versions(exchange: Exchange) -> dict[int, int] | None:
-    """The newest version of each API that the broker has, from an answer to ApiVersions; None if it does not tell."""
+    """The newest version of each API that the broker has, from an answer to ApiVersions; None if it does not say."""
     decoded = exchange.response.decode(_RANGES) if exchange.response is not None else None
     if decoded is None or not decoded.complete or decoded.body is None or decoded.body["error_code"] != 0:
         return None
@@ -47,7 +47,7 @@ class Client(TimedRecord):
     principal: tuple[Any, Any] | None = field(default=None, metadata=GREATEST)
 
     def note(self, exchange: Exchange) -> None:
-        """Count an exchange; answers without their request are none, and do not tell when it began."""
+        """Count an exchange; answers without their request are none, and do not show when it began."""
         self.requests += exchange.request is not None
         self.holes += exchange.after_hole
         role = exchange.role
@@ -133,7 +133,7 @@ class Connections(Generic[C]):
         return [client for key in clients if (client := self._clients.of(*key)) is not None]
 
     def fact(self, connection_id: str) -> bool:
-        """The fact told at the connection's end; False before that."""
+        """The fact known at the connection's end; False before that."""
         ended = self._ended.get(connection_id)
         return ended is not None and ended[1]
 

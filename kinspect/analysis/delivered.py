@@ -10,7 +10,7 @@ from kinspect.kafka.bodysummary import RecordField, batch_count
 
 
 def delivered(field: RecordField, partition: dict[str, Any]) -> int | None:
-    """Records of a partition in an answer that are neither control records nor those of transactions that it tells to
+    """Records of a partition in an answer that are neither control records nor those of transactions that it says to
     be aborted; of a ShareFetch those that were acquired. None if their number is not known."""
     _, blanks = read_batches(field.batches(), partition.get("aborted_transactions"))
     left_out = frozenset(blanks)

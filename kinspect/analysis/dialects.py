@@ -1,4 +1,4 @@
-"""Implementations of Kafka's protocol, by what their brokers tell."""
+"""Implementations of Kafka's protocol, by what their brokers show."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ EXPECTED = {
 }
 """Reasons for which no answer was seen although one may have come."""
 ENDED = frozenset({"closed", "reset"})
-"""Reasons that tell of the connection's end; neither tells which side ended it."""
+"""Reasons that mention the connection's end; neither says which side ended it."""
 LEFT = "the connection ended while a Fetch waited for records"
 BEHIND = "the connection ended while it stood behind other requests"
 PASSED = "it passed within seconds, and the client went on"
@@ -66,7 +66,7 @@ INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_grou
 
 class ExpectedRule(NamedTuple):
     """Error codes of some APIs that are part of normal operation if `holds`, which is given the exchange, the code, and
-    whether a fetch succeeded on its connection before. None: nothing tells."""
+    whether a fetch succeeded on its connection before. None: unknown."""
 
     codes: frozenset[int]
     apis: frozenset[int]
@@ -208,7 +208,7 @@ class Expectation:
         self._others: bool | None = False
 
     def reason(self, exchange: Exchange, code: int) -> str | bool | None:
-        """The reason why an error code of an exchange is expected; False if it is not, None if nothing tells."""
+        """The reason why an error code of an exchange is expected; False if it is not, None if unknown."""
         fetched = self._fetched.get(exchange.connection.connection_id, self._others)
         for rule in RULES:
             if code in rule.codes and exchange.api_key in rule.apis:
@@ -238,7 +238,7 @@ class Expectation:
 
 
 def unanswered_reason(exchange: Exchange) -> str | None:
-    """The reason why no answer was to be expected; None if there is none, or nothing tells."""
+    """The reason why no answer was to be expected; None if there is none, or if that is unknown."""
     reason = exchange.outcome_reason or ""
     if reason not in ENDED:
         return EXPECTED.get(reason)
@@ -248,7 +248,7 @@ def unanswered_reason(exchange: Exchange) -> str | None:
 
 
 def may_have_waited(exchange: Exchange) -> bool:
-    """True for a request without an answer whose connection ended, where nothing tells whether it stood behind others,
+    """True for a request without an answer whose connection ended, where it is unknown whether it stood behind others,
     or for how long a Fetch may wait, as it was cut."""
     is_cut = exchange.api_key in POLLS and exchange.summary.max_wait_ms is None
     return exchange.outcome_reason in ENDED and (is_cut or not exchange.queue_known)
@@ -333,7 +333,7 @@ class Successes(NamedTuple):
     whole: bool
 
     def passed(self, flow: ErrorFlow, burst: Burst) -> str | bool | None:
-        """The reason why a burst of errors is expected; False if it is not; None if nothing tells."""
+        """The reason why a burst of errors is expected; False if it is not; None if unknown."""
         kind = _passing(flow.api_key, flow.code, flow.cluster)
         assert kind is not None
         went_on = [*self._went_on(flow)]

@@ -124,7 +124,7 @@ class Forwards(Record):
 
 @cache
 def may_be_forwarded(api_key: int | None) -> bool:
-    """True for an API whose requests brokers forward. Kafka's definitions do not tell, but that controllers answer it
+    """True for an API whose requests brokers forward. Kafka's definitions do not say so, but that controllers answer it
     too."""
     api = None if api_key is None or api_key in _ANSWERED_BY_ALL else schema.api(api_key)
     return api is not None and set(api.listeners) >= _BOTH

@@ -1,4 +1,4 @@
-"""Events of groups, as exchanges tell them: plain tuples in the order of their lines' keys.
+"""Events of groups, as exchanges show them: plain tuples in the order of their lines' keys.
 
 Members of classic groups send JoinGroup, SyncGroup, Heartbeat and LeaveGroup; those of consumer groups (KIP-848), share
 groups (KIP-932) and streams groups (KIP-1071) send heartbeats alone, in which a member epoch of 0 joins, -1 leaves, and
@@ -87,7 +87,7 @@ class LeftGroup(NamedTuple):
 
 class MemberHeartbeat(NamedTuple):
     """A heartbeat by which the member or the broker changes something. `asked` is the member epoch of the request,
-    `epoch` of the answer; `assigned`, `owned` and `topics` are None where they are not told, as nothing changed;
+    `epoch` of the answer; `assigned`, `owned` and `topics` are None where they are not sent, as nothing changed;
     `status`: what the broker says of the group's state (KIP-1071)."""
 
     key: LineKey
@@ -173,7 +173,7 @@ def joined(exchange: Exchange, asked: Struct, told: Struct | None) -> JoinedGrou
     error = told.get("error_code")
     return JoinedGroup(
         *times(exchange),
-        # An answer that was cut before the member id tells nothing of a member.
+        # An answer that was cut before the member id says nothing of a member.
         None if error == NONE and not told.get("member_id") else error,
         member,
         told.get("member_id") or member,

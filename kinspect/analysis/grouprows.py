@@ -38,7 +38,7 @@ MISSED_BEATS = 3
 
 @dataclass(slots=True)
 class Group(Record):
-    """Events of one group, and what was last told of it. `tried`: the kind that a refused request takes it for;
+    """Events of one group, and what was last said of it. `tried`: the kind that a refused request takes it for;
     `begun`: first offsets that were committed or read; `spans`: the last ones of each span of time (`--every`)."""
 
     kind: tuple[Any, ...] | None = field(default=None, metadata=GREATEST)
@@ -122,7 +122,7 @@ def row(
 
 
 def _topics(found: Group, offsets: Offsets) -> list[str]:
-    """Names of its topics; an id that nothing names tells nobody which one it is."""
+    """Names of its topics; an id that nothing names does not show which one it is."""
     named = {topic or offsets.name(topic_id or "") for topic, topic_id in found.topics}
     return sorted(named - {topic_id for topic, topic_id in found.topics if not topic})
 
@@ -144,7 +144,7 @@ def member_rows(rows: Iterable[Row]) -> list[Row]:
 
 
 def span_rows(groups: dict[str, Group], offsets: Offsets, every: int) -> list[Row]:
-    """A row for each group and span of time that tells something new: its lag at the end of it."""
+    """A row for each group and span of time with something new: its lag at the end of it."""
     rows = []
     for group, found in sorted(groups.items()):
         for span, lags in over_time(spans_by_name(found.spans, offsets.name), offsets):
@@ -196,7 +196,7 @@ def _members(members: dict[str, Member], histories: Iterable[GroupHistory], kind
     for name in sorted(ids - {""}, key=lambda name: (joined.get(name, 0), name)):
         member = members.get(name, Member())
         client_id, client_ip = member.client[2:] if member.client else (None, None)
-        # Of those that others tell of alone it is not known when they went.
+        # If only others name them, it is unknown when they left.
         departure = departures.get(name) if member.client or name in joined else None
         parts = has.get(instances.get(name, name))
         rows.append(

@@ -34,7 +34,7 @@ class GroupTopics(Record):
 
 
 def ties(exchange: Exchange) -> list[tuple[str, list[Topic]]]:
-    """The groups that an exchange tells topics of, with these topics."""
+    """The groups whose topics an exchange shows, with these topics."""
     told = _TOLD.get(exchange.api_key or 0)
     if told is None or exchange.request is None:
         return []

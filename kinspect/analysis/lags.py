@@ -1,6 +1,6 @@
 """How far groups are behind: distances from what was committed, and what was fetched, to the end of a partition.
 
-Offsets of control records, and of records in aborted transactions, are no lag where a Fetch told of them: no consumer
+Offsets of control records, and of records in aborted transactions, are no lag where a Fetch showed them: no consumer
 that reads committed records is given a record for them.
 """
 

@@ -1,4 +1,4 @@
-"""Leaders of partitions over time, as messages tell them."""
+"""Leaders of partitions over time, as messages show them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kinspect.kafka.wire.lineorder import LineKey
 NO_LEADER = -1
 NO_EPOCH = -1
 DELETED = -2
-"""The leader of partitions that are being deleted, as a controller in ZooKeeper mode tells it."""
+"""The leader of partitions that are being deleted, as a controller in ZooKeeper mode names it."""
 
 Claim = tuple[int, int, int]
 """A partition's index, a leader epoch (-1 if the message has none), and the leader (-1: there is none)."""
@@ -43,7 +43,7 @@ class Leaders(Record):
 
 
 class LeaderChange(NamedTuple):
-    """Another leader of a partition than before. `time`: when a message told it first."""
+    """Another leader of a partition than before. `time`: when a message first showed it."""
 
     time: int
     partition: int
@@ -53,8 +53,8 @@ class LeaderChange(NamedTuple):
 
 
 def leaders(told: Iterable[Leaders], gone: LineKey | None = None) -> dict[int, int]:
-    """The leader of each partition of a topic, as told last: the one of the greatest epoch; none of a topic that was
-    `gone` after all that was told of it."""
+    """The leader of each partition of a topic, by the latest message: the one of the greatest epoch; none of a topic
+    that was `gone` after all messages about it."""
     told = [*told]
     if gone is not None and all(key < gone for each in told for key in each.last.values()):
         return {}
@@ -70,10 +70,10 @@ def changes(told: Iterable[Leaders]) -> Iterator[LeaderChange]:
 
 
 def _reigns(told: Iterable[Leaders]) -> Iterator[tuple[int, list[tuple[int, int, LineKey]]]]:
-    """The epochs of each partition in their order, with their leader and the key of the line that told it first.
+    """The epochs of each partition in their order, with their leader and the key of the line that first showed it.
 
-    Without epochs (Metadata before v7) leaders follow each other as they were told first, and the return of an earlier
-    one is told by nothing but its being the last.
+    Without epochs (Metadata before v7) leaders follow each other as messages first showed them, and the return of an
+    earlier one shows only if it is the last.
     """
     both = Leaders()
     for each in told:
@@ -84,7 +84,7 @@ def _reigns(told: Iterable[Leaders]) -> Iterator[tuple[int, list[tuple[int, int,
     for index, claims in sorted(by_index.items()):
         with_epoch = {claim: key for claim, key in claims.items() if claim[0] != NO_EPOCH}
         if with_epoch:
-            # An epoch has one leader: the one that was told first, before no leader at all.
+            # An epoch has one leader: the one that was shown first, before no leader at all.
             order = sorted(with_epoch, key=lambda claim: (claim[0], claim[1] == NO_LEADER, claims[claim]))
             yield index, [(claim[0], claim[1], claims[claim]) for claim in _first_of_each_epoch(order)]
             continue

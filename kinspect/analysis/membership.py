@@ -17,7 +17,7 @@ from kinspect.protocol.apikeys import (
 )
 
 CONNECTIONS_LOOKED_AT: Final = 10_000
-"""Last connections of which a request of a member was looked at: later ones on them tell nothing new."""
+"""Last connections of which a request of a member was looked at: later ones on them show nothing new."""
 
 _FIELDS = frozenset({"group_id", "member_epoch"})
 BY_EPOCH = schema.apis_with("member", "epoch")

@@ -33,7 +33,7 @@ LABELS = 200
 OTHER = "_other"
 """Label value of all others."""
 UNRESOLVED = "_unresolved"
-"""Label value of topics whose name no message told before."""
+"""Label value of topics that no earlier message named."""
 UNKNOWN_API = "unknown"
 EXPECTED, MAY_PASS, UNEXPECTED = "yes", "if_it_passes", "no"
 """Label values: whether an error is part of normal operation, as far as its exchange and those before it show."""
@@ -101,8 +101,8 @@ kinspect_kafka_group_exchanges_total | counter | group api | detail | Requests o
     heartbeats, commits.
 kinspect_kafka_api_version_exchanges_total | counter | api api_version | detail | Exchanges by version.
 kinspect_connections_total | counter | kind end_reason | | TCP connections that ended.
-kinspect_gaps_total | counter | cause | | Holes in streams of Kafka connections.
-kinspect_gap_bytes_total | counter | cause | | Bytes in these holes.
+kinspect_gaps_total | counter | cause | | Gaps in the streams of Kafka connections.
+kinspect_gap_bytes_total | counter | cause | | Bytes in these gaps.
 kinspect_problems_total | counter | code | | Problems of messages.
 kinspect_last_exchange_timestamp_seconds | gauge | | ns | When the exchange that was counted last completed.
 kinspect_metrics_label_overflow_total | counter | label | | Times that a label value was _other.
@@ -207,7 +207,7 @@ class KafkaMetrics:
         self._add_to(CONNECTIONS_ENDED, (line.kind, line.end_reason))
 
     def add_gap(self, gap: Gap) -> None:
-        """Count a hole."""
+        """Count a gap."""
         self._add_to(GAPS, (gap.cause,))
         self._add_to(GAP_BYTES, (gap.cause,), gap.bytes)
 

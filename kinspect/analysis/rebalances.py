@@ -43,10 +43,9 @@ _REJOIN: Final = frozenset({ILLEGAL_GENERATION, UNKNOWN_MEMBER, REBALANCING, FEN
 
 
 class MemberTimes(NamedTuple):
-    """What all lines tell of a member. `first`: its first line; `alive`: its last request that was answered well;
-    `held`: its first commit of offsets, when it had partitions; `calm`: its first heartbeat that told of no rebalance;
-    nanoseconds. `patience`: it is timed out after so many
-    nanoseconds without a request."""
+    """What all lines show of a member. `first`: its first line; `alive`: its last request that was answered well;
+    `held`: its first commit of offsets, when it had partitions; `calm`: its first heartbeat answered without a
+    rebalance; nanoseconds. `patience`: it is timed out after so many nanoseconds without a request."""
 
     first: int | None
     alive: int | None
@@ -143,7 +142,7 @@ class Classic:
         self._topics: dict[str, tuple[str, ...]] = {}
         told: list[RefusedRequest | SyncedGroup] = [*refused, *syncs]
         self._told = _by_member((one.member, one.end) for one in told if one.error in _REJOIN)
-        # Heartbeats that tell of a rebalance, with their members.
+        # Heartbeats answered with a rebalance, with their members.
         self._stirred = sorted((one.end, one.member) for one in refused if _is_sign(one))
         self.history = GroupHistory()
         replaced = self._learn_members()
@@ -278,7 +277,7 @@ class Classic:
     # ------------------------------------------------------------------ how long members stood still
 
     def _begins(self) -> list[dict[str, int | None]]:
-        """For each generation, from when its members could know of it; None where nothing tells."""
+        """For each generation, from when its members could know of it; None where unknown."""
         own = [(join.member, join.begin) for join in self._joins]
         signs = _by_member(own + [(member, end) for end, member in self._stirred])
         ends: dict[str, int] = {}
@@ -293,7 +292,7 @@ class Classic:
                 join = one.joins.get(member)
                 if known and not (join is not None and self._is_new(join)):
                     calm = self._of(member).calm
-                    # An answer that told it of this before may not have been seen, or was lost.
+                    # An earlier response that told it so may not have been seen, or was lost.
                     known = member in ends or (calm is not None and calm <= times[first])
                     known &= not self._lossy or join is None or times[first] < join.begin
                 began[member] = times[first] if known else None
@@ -348,7 +347,7 @@ class Classic:
             self._changes.append(MemberChange(end, ChangeKind.GOT_UNSEEN, member, made, parts))
 
     def _held(self, member: str, time: int) -> bool:
-        """True of a member that is seen to have had partitions, where nothing tells which."""
+        """True of a member that is seen to have had partitions, where it is unknown which."""
         held = self._of(member).held
         return held is not None and held <= time
 

@@ -41,7 +41,7 @@ def releases(offer: Offer) -> tuple[str, ...]:
 
 
 def mode(offer: Offer) -> str | None:
-    """`kraft` or `zookeeper`, if the APIs tell: each mode has some that the other does not offer."""
+    """`kraft` or `zookeeper`, if the APIs show it: each mode has some that the other does not offer."""
     keys = {key for key, _, _ in offer}
     if UPDATE_METADATA in keys:
         return ZOOKEEPER

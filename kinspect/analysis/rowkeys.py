@@ -127,7 +127,7 @@ def keys_of(
 
 
 def named(names: Iterable[str], values: Iterable[Any], context: ResultContext) -> tuple[Any, ...]:
-    """Values with the names of topics that the whole run told."""
+    """Values with the names of topics that the whole run learned."""
     return tuple(_named(name, value, context) for name, value in zip(names, values, strict=True))
 
 

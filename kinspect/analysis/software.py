@@ -10,7 +10,7 @@ from kinspect.protocol.apikeys import API_VERSIONS
 
 EVIDENCE = 2
 """Smallest number of APIs that a client uses in an older version than the broker has: what it has in common with the
-broker tells nothing of it."""
+broker does not show it."""
 
 JAVA = "apache-kafka-java"
 JAVA_LINES = "0.10.2 0.11 1.0 1.1 2.0 2.1 2.2 2.3"

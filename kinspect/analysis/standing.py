@@ -1,7 +1,7 @@
 """Who has which partitions of a group, change by change: how long members stood still, and partitions had no owner.
 
 A member stands still from the loss of its partitions, or its wish to join, to the assignment that gives it some, over
-as many generations as that takes. The time is told of the rebalance with which it began.
+as many generations as that takes. The time belongs to the rebalance with which it began.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 UNKNOWN = "unknown"
-"""The trigger of a rebalance where nothing tells what began it."""
+"""The trigger of a rebalance where it is unknown what began it."""
 
 Assigned = frozenset[tuple[str, int]]
 
@@ -126,7 +126,7 @@ class _Books:
             self._take(place, parts)
 
     def begin_unseen(self, change: MemberChange, place: str) -> None:
-        """It stands still, and nothing tells from when on."""
+        """It stands still, and it is unknown from when on."""
         if place not in self.waits and change.rebalance is not None:
             self.waits[place] = None
             change.rebalance.stopped.setdefault(change.member, None)

@@ -32,7 +32,7 @@ _STATES = {
 }
 
 Partition = tuple[str, str, int]
-"""A topic's name, its id (each empty if it is not told), and an index."""
+"""A topic's name, its id (each empty if unknown), and an index."""
 
 
 class Event(NamedTuple):
@@ -232,7 +232,7 @@ class TransactionHistory:
             self._open.lose()
         for each in self.transactions[-2:]:
             if not each.answered:
-                # The answer to EndTxn may have come before what told the end.
+                # The answer to EndTxn may have come before the message that showed the end.
                 each.ended = 0
 
     def _begin(self, event: Event, began: int, known: int) -> Transaction:
@@ -270,7 +270,7 @@ class TransactionHistory:
         return there if (event.producer, event.epoch) == (there.producer, there.epoch) else None
 
     def _told_of(self, event: Event) -> Transaction | None:
-        """The open transaction, if a marker or a state tells of it and not of the one before: a coordinator takes a
+        """The open transaction, if a marker or a state is about it and not of the one before: a coordinator takes a
         part of the next one only when all markers of that one are written."""
         there = self._open
         return (
@@ -328,7 +328,7 @@ _ADD: dict[int, Any] = {
 
 
 def _may_be_later(there: Transaction) -> bool:
-    """True if the answer to an EndTxn may have told the end before."""
+    """True if the answer to an EndTxn may have shown the end before."""
     return there.doubt or there.asked is not None
 
 

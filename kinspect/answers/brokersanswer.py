@@ -71,7 +71,7 @@ LOOPBACK = ("127.0.0.1", "::1")
 UNKNOWN_TOPICS = 3, 100
 """Codes of a topic that there is not, by its name or its id."""
 TOPIC = "--topic"
-"""The option of the filter that lets pass all that tells who leads a topic, and nothing of others."""
+"""The option of the filter that lets pass all that shows who leads a topic, and nothing of others."""
 METADATA_TOPICS = frozenset({"__cluster_metadata", "@metadata"})
 
 _LEADER_FIELDS = frozenset(
@@ -90,11 +90,11 @@ Address = tuple[str, int]
 
 @dataclass(slots=True)
 class _Broker(Record):
-    """An address that was asked: what was seen of it, and what its answers tell.
+    """An address that was asked: what was seen of it, and what its responses say.
 
-    `nodes`: addresses that it tells of its cluster; `foreign`: APIs it answered that no release of Apache's has. Of
+    `nodes`: addresses that it names of its cluster; `foreign`: APIs it answered that no release of Apache's has. Of
     what changes, the last is kept, with the key of its line: `controller`, the node id in Metadata of a broker in
-    ZooKeeper mode, and when it was told; `described` in DescribeCluster of such a one; `active` in what only
+    ZooKeeper mode, and when it was said; `described` in DescribeCluster of such a one; `active` in what only
     controllers of KRaft are asked, "here" for its own; `called` the node it was asked for.
     """
 
@@ -113,7 +113,7 @@ class _Broker(Record):
 
 @dataclass(slots=True)
 class _Node(Record):
-    """The node at an address that messages tell."""
+    """The node at an address, by messages."""
 
     node_id: tuple[Any, Any] | None = field(default=None, metadata=GREATEST)
     rack: tuple[Any, Any] | None = field(default=None, metadata=GREATEST)
@@ -176,7 +176,7 @@ class Brokers(Answer):
 
     @staticmethod
     def _add_controller(exchange: Exchange, broker: _Broker, node_id: Any, at: int | None) -> None:
-        """`at`: when it was told."""
+        """`at`: when it was said."""
         known = _node_id(node_id)
         broker.controller = later(broker.controller, exchange.key, None if known is None else (known, at))
 
@@ -195,11 +195,11 @@ class Brokers(Answer):
             broker.described = later(broker.described, exchange.key, (node_id, asks_controllers))
 
     def _add_answer(self, exchange: Exchange, broker: _Broker) -> None:
-        """An answer that may tell nodes alone."""
+        """A response that may name nodes only."""
         self._add_nodes(exchange, broker, exchange.response)
 
     def _add_data(self, exchange: Exchange, broker: _Broker) -> None:
-        """Produce, Fetch, ShareFetch: they tell leaders where the client asked another node (KIP-951)."""
+        """Produce, Fetch, ShareFetch: they name the leader if the client asked another node (KIP-951)."""
         response = exchange.response
         if response is None:
             return
@@ -383,7 +383,7 @@ class Brokers(Answer):
 
 
 class _Cluster:
-    """Addresses that tell of each other."""
+    """Addresses that name each other."""
 
     def __init__(
         self,
@@ -408,7 +408,7 @@ class _Cluster:
         for address in self._brokers:
             for topic, claimed in claims.get(address, {}).items():
                 by_topic.setdefault(topic, []).append(claimed)
-        # Where a filter left out what may tell of a newer leader, nobody knows who leads.
+        # Where a filter left out what may show a newer leader, nobody knows who leads.
         self._leaders_known = not cutting_more(context.options - {TOPIC}, *TIMES)
         self._leads: dict[int, list[str]] = {}
         self._changes: dict[int, list[Row]] = {}
@@ -464,7 +464,7 @@ class _Cluster:
         return sorted(self._leads.get(node_id, ()))
 
     def _node_of(self, address: Address) -> Address | None:
-        """The address at which messages tell the node that was asked at `address`."""
+        """The address at which messages place the node that was asked at `address`."""
         if address in self._nodes:
             return address
         if address in self._by_ip:
@@ -485,7 +485,7 @@ class _Cluster:
         return known[1] if known else None
 
     def _known_controller(self) -> Row | None:
-        """The controller that was told last by one that knows it."""
+        """The controller last named by a node that knows it."""
         found: list[_Controller] = []
         for address, broker in self._brokers.items():
             mode = broker.mode[1] if broker.mode else self._mode
@@ -512,13 +512,13 @@ class _Cluster:
 
 
 def _clusters(brokers: dict[Any, _Broker], nodes: dict[Any, _Node]) -> Iterator[set[Address]]:
-    """Sets of addresses that are told by one another's answers."""
+    """Sets of addresses that name one another in responses."""
     near: dict[Address, set[Address]] = {address: set() for address in (*brokers, *nodes)}
     by_id: dict[str, Address] = {}
     for address, broker in brokers.items():
         there = set(broker.nodes)
         if broker.cluster_id is not None:
-            # Controllers and brokers of KRaft tell nothing of each other but their cluster.
+            # Controllers and brokers of KRaft say nothing of each other but their cluster.
             there.add(by_id.setdefault(broker.cluster_id[1], address))
         for other in there:
             near[address].add(other)
@@ -561,7 +561,7 @@ def _by_name(
 
 
 def _of_newest(by_id: dict[str, list[Leaders]]) -> list[Leaders]:
-    """The claims of the topic id told last, and those without an id."""
+    """The claims of the topic id seen last, and those without an id."""
     last = {topic_id: max(max(each.last.values()) for each in claims) for topic_id, claims in by_id.items()}
     with_id = sorted((key, topic_id) for topic_id, key in last.items() if topic_id != ZERO_UUID)
     newest = with_id[-1][1] if with_id else ZERO_UUID
@@ -767,7 +767,7 @@ def _more(file: str, rows: list[Row]) -> str:
 
 
 def _filters(row: Row) -> FilterWords:
-    """Of all listeners; nothing for a broker that no connection leads to: only clients were told of its address."""
+    """Of all listeners; nothing for a broker that no connection leads to: only responses name its address."""
     ends = [each["address"].rpartition(":") for each in row["listeners"] if each["address"] is not None]
     if ends:
         yield "broker-host", ",".join(dict.fromkeys(str(ip_address(host.strip("[]"))) for host, *_ in ends))

@@ -231,7 +231,7 @@ def _by_number(item: tuple[Use, int]) -> tuple[int, int]:
 
 
 def _limits(exchange: Exchange) -> Limits | None:
-    """The newest versions that the broker told, of the APIs that software is known by."""
+    """The newest versions that the broker offered, of the APIs that software is known by."""
     told = newest_versions(exchange)
     return None if told is None else tuple(map(told.get, LIMITS))
 

@@ -17,7 +17,7 @@ from kinspect.kafka.wire.learnednames import LearnedNames
 from kinspect.sink import Sink
 
 LOST = ("gaps", "kernel_drops", "queue_drops", "late_packets", "caps_hit")
-"""Keys of the summary that tell of losses in the middle of a run."""
+"""Keys of the summary that count losses in the middle of a run."""
 
 
 class AnswerCounter(Sink):
@@ -65,7 +65,7 @@ class AnswerCounter(Sink):
         instead: str | None = None,
         ended: Iterable[str] = (),
     ) -> list[dict[str, Any]]:
-        """The answers' objects, in their order. `summary`: the `summary` line's object; `names`: those the run told;
+        """The answers' objects, in their order. `summary`: the `summary` line's object; `names`: those the run learned;
         `times`: those of its first and last packet, in nanoseconds; `options`: those of its filter; `instead`: what
         there is where nothing passed it; `ended`: why not all was read."""
         span = iso_time(times[0]), iso_time(times[1])

@@ -1,4 +1,4 @@
-"""Error codes by API and client, expected ones told apart, with what they mean and what to do."""
+"""Error codes by API and client, expected ones apart, with what they mean and what to do."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ FLOW = len(ErrorFlow._fields)
 @dataclass(slots=True)
 class _Fault(TimedRecord):
     """One error code, or requests without an answer, of one API, client and broker. `expected`: occurrences by the
-    reason why each is part of normal operation; `unknown`: those of which nothing tells; `bursts`: those that are if
+    reason why each is part of normal operation; `unknown`: those that cannot be judged; `bursts`: those that are if
     they passed."""
 
     count: int = 0
@@ -110,7 +110,7 @@ class _Success(Record):
 class Errors(Answer):
     """Accumulator of the rows. `by`: names of `--by`, separated by commas. Raises KinspectError."""
 
-    # What succeeds tells which codes passed, and the options on errors leave it out.
+    # What succeeds shows which codes passed, and the options on errors leave it out.
     exempt_apis: ClassVar[Mapping[str, frozenset[int]]] = dict.fromkeys(
         ("--errors-only", "--error"), frozenset(schema.api_names())
     )
@@ -297,7 +297,7 @@ def _row(
     context: ResultContext,
 ) -> Row:
     """`own`: the keys that rows are apart by.
-    `verdicts`: occurrences by the reason why they are expected as they passed; None: nothing tells."""
+    `verdicts`: occurrences by the reason why they are expected as they passed; None: unknown."""
     passed = {reason: count for reason, count in verdicts.items() if isinstance(reason, str)}
     reasons = {**fault.expected, **passed}
     expected = sum(reasons.values())
@@ -322,7 +322,7 @@ def _row(
 
 
 def _is_expected(count: int, expected: int, open_ones: int) -> bool | None:
-    """`open_ones`: occurrences of which nothing tells."""
+    """`open_ones`: occurrences that cannot be judged."""
     if expected >= count:
         return True
     return None if expected + open_ones >= count else False

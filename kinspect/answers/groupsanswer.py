@@ -727,7 +727,7 @@ ANSWER = Definition(
     options={
         "members": OwnOption("A row for each member, with the partitions that it has at the end."),
         "every": OwnOption(
-            "Lag over time: a row for each group and span of time (10s, 1m) in which something was told.",
+            "Lag over time: a row for each group and interval (10s, 1m) with new information.",
             "TIME",
         ),
     },

@@ -14,7 +14,7 @@ from kinspect.output.columns import Row
 
 LAGS_SHOWN = 3
 NAMED = 10
-"""Groups of which nothing but the name is known that are told."""
+"""Number of groups listed of which only the name is known."""
 REBALANCES_IN_ORDER = 5
 """With more of them those that stopped members for longest come first."""
 EXPECTED = frozenset({"MEMBER_ID_REQUIRED", "REBALANCE_IN_PROGRESS"})
@@ -37,7 +37,7 @@ def held_text(row: Row) -> str:
 
 def members_text(members: list[Row]) -> str:
     """Members that are still there, of all."""
-    # Of those that others tell of alone nobody knows.
+    # If only others name them, nothing is known.
     known_ones = [member for member in members if member["client_ip"] or member["left"]]
     there = sum(member["left"] is None for member in known_ones)
     rest = "+?" if len(known_ones) < len(members) else ""

@@ -54,7 +54,7 @@ class _Size(Record):
 
 
 class _Topics(Answer):
-    """Topics that are produced to or fetched from; no finding tells who does, nor what is in a session."""
+    """Topics that are produced to or fetched from; no finding says who does, nor what is in a session."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -141,7 +141,7 @@ class _Sides(Answer):
         self._seen = self.records(_Seen)
 
     def add(self, exchange: Exchange) -> None:
-        """Its connection's line tells."""
+        """Its connection's line says so."""
 
     def add_connection(self, line: dict[str, Any]) -> None:
         seen = self._seen.of()
@@ -228,7 +228,7 @@ class Summary(Answer):
         self.left_out = sum(answer.left_out for answer in self._answers.values())
         rows = {name: answer.result(context) for name, answer in self._answers.items()}
         if context.options:
-            # Whether a login was refused, what was left out may tell: then that is no finding of its own.
+            # Whether a login was refused, what was left out may show: then that is no finding of its own.
             rows["errors"] = [row for row in rows["errors"] if not _is_unanswered_login(row)]
         found = [finding for find in _FINDERS for finding in find(rows) if finding.count != 0]
         found.sort(key=lambda finding: SEVERITIES.index(finding.severity))

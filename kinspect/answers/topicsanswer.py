@@ -102,7 +102,7 @@ class Topics(Answer):
 
     use: ClassVar[type[TopicUse]] = TopicUse
 
-    # The name of a topic's id may be told later; groups are known by their members' requests.
+    # The name of a topic's id may come later; groups are known by their members' requests.
     exempt_apis: ClassVar[Mapping[str, frozenset[int]]] = {
         "--topic": RECORD_APIS | _GROUP_APIS | TYING,
         "--group": frozenset({FETCH}),

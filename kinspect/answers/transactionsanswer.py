@@ -81,7 +81,7 @@ class _Producer(Record):
 
 @dataclass(slots=True)
 class _ClientHoles(Record):
-    """Holes in the connections of a client, or of any at its address if that is all that is known: requests may be
+    """Gaps in the connections of a client, or of any at its address if that is all that is known: requests may be
     missing there."""
 
     events: set[tuple[Any, ...]] = field(default_factory=set)
@@ -463,7 +463,7 @@ ABORTED_SHOWN = 3
 NAMELESS = "UNKNOWN_CODE_"
 """What names of codes begin with that no release of Kafka has: no filter asks for them."""
 NAMED = 10
-"""Transactional ids of which nothing more is known that are told."""
+"""Number of transactional ids listed of which nothing more is known."""
 
 
 def _outcomes(row: Row) -> Counter[str]:

@@ -49,7 +49,7 @@ class _Client(Client):
 
 @dataclass(slots=True)
 class _BrokerVersions(Record):
-    """Newest versions that a broker told, by API key."""
+    """Newest versions that a broker offered, by API key."""
 
     newest: tuple[Any, Any] | None = field(default=None, metadata=GREATEST)
 

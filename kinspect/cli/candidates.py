@@ -27,7 +27,7 @@ API_KEY_BYTES, API_VERSION_BYTES = slice(0, 2), slice(2, 4)
 CUT_REQUEST, CUT_EARLY, CUT_RESPONSE, UNLIKELY, NO_GUESS = 4, 5, (5,), 7, (8,)
 """Ranks. Candidates ranked behind `CUT_RESPONSE` are less likely than a response that was cut."""
 SHORT_BYTES = 8
-"""Fewer bytes may begin a response, or a request of the first API, whose key tells little."""
+"""Fewer bytes may begin a response, or a request of the first API, whose key shows little."""
 TOO_MANY_LEFT = 8
 """Number of bytes behind a request beyond which a response that fits is likelier."""
 

@@ -83,7 +83,7 @@ _LOOKS: dict[str, Look] = {
 }
 """Where the values of metrics are."""
 HEALTH = metrics_of("""
-kinspect_build_info | gauge | version form schema_version | | 1; the labels tell which kinspect runs.
+kinspect_build_info | gauge | version form schema_version | | Always 1; the labels show which kinspect runs.
 kinspect_capture_packets_total | counter | interface | | Packets taken out of the kernel's ring.
 kinspect_capture_bytes_total | counter | interface | | Bytes of these packets on the wire.
 kinspect_capture_dropped_packets_total | counter | interface where | | Packets without room: in the kernel's ring, or \
@@ -98,7 +98,7 @@ kinspect_output_blocked_seconds_total | counter | | ns | Time spent in writes to
 kinspect_connections | gauge | kind | | Open TCP connections.
 kinspect_undecoded_bytes_total | counter | |  | Bytes of Kafka connections that belong to no message.
 kinspect_limits_hit_total | counter | limit | | Times that a limit was reached.
-kinspect_unresolved_topic_ids | gauge | |  | Topic ids whose name no message told.
+kinspect_unresolved_topic_ids | gauge | |  | Topic ids without a known name.
 """)
 """The metrics of kinspect itself."""
 

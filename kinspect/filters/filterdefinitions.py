@@ -35,7 +35,7 @@ from kinspect.seen import LARGEST, LONGEST
 
 PACKETS, SEGMENTS, HEADS, BODIES, WAITS = "packets", "segments", "heads", "bodies", "waits"
 """What a filter needs: times of packets, both ends of segments, the heads of messages, decoded bodies, or the causes of
-waits, which are told by bodies."""
+waits, which bodies show."""
 EXCHANGES, CONNECTIONS, CLIENTS, START, END = "exchanges", "connections", "clients", "start", "end"
 """What a filter cuts away: exchanges between others, whole connections, all of a client id or of a client's address, or
 what is before or behind a time."""

@@ -34,7 +34,7 @@ PORTS = 4
 
 Names: TypeAlias = list[tuple[str, str, LineKey]]
 Nodes: TypeAlias = list[tuple[str, int, int, LineKey]]
-"""What lines told, with the key of the line: names by topic id, and addresses with the node there."""
+"""What lines showed, with the key of the line: names by topic id, and addresses with the node there."""
 
 
 class WorkerJob(Sink):

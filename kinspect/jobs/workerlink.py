@@ -1,7 +1,7 @@
 """A worker and the first process's end of it: a channel, and a ring buffer of shared memory for texts.
 
-The worker puts text into its ring as far as there is room, and tells the size and where lines end. The first process
-writes the text from there, and tells how much was written. Through the channel, texts would be copied several times.
+The worker puts text into its ring as far as there is room, and sends the size and where lines end. The first process
+writes the text from there, and reports how much was written. Through the channel, texts would be copied several times.
 """
 
 from __future__ import annotations

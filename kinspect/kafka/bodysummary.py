@@ -526,7 +526,7 @@ def topics_named(exchange: Pair) -> tuple[Collection[str], Collection[str]]:
 
 @lru_cache(maxsize=4096)
 def _topic_fields(api_key: int | None, api_version: int | None, direction: str) -> frozenset[str] | None:
-    """The paths of topic names and ids in the messages of that version; None if other fields tell topics too."""
+    """The paths of topic names and ids in the messages of that version; None if other fields name topics too."""
     if api_key is None or api_version is None or api_key in _BEYOND_LAYOUT:
         return None
     layouts = schema.layouts(api_key, api_version, direction)

@@ -47,7 +47,7 @@ ACTIONS: dict[int | None, tuple[str, dict[Any, str]]] = {
     END_TXN: ("committed", {True: "commit", False: "abort"}),
     **dict.fromkeys(schema.apis_with("member", "epoch"), _EPOCHS),
 }
-"""By API, the request's field that tells the action, and words for its values. Members of groups join and leave with
+"""By API, the request's field that names the action, and words for its values. Members of groups join and leave with
 special epochs (KIP-848); a static member that leaves with -2 comes back under its name."""
 
 

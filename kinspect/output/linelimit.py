@@ -23,7 +23,7 @@ Line = dict[str, Any]
 
 
 class LinePaths(NamedTuple):
-    """Places in a line: `bodies`, which go first and whole; `truncated`, which tells that something went. A place is
+    """Places in a line: `bodies`, which go first and whole; `truncated`, which says that something was cut. A place is
     the keys on the way to a value."""
 
     bodies: tuple[tuple[str, ...], ...]

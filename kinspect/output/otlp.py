@@ -181,7 +181,7 @@ def share(connection_id: str) -> float:
 
 class Telemetry:
     """Makes logs and spans of lines. `names`: the attributes' names; `version`: that of kinspect. `resource`, `scope`:
-    who tells them."""
+    who reports them."""
 
     def __init__(self, names: AttributeNames, version: str) -> None:
         self._names = names

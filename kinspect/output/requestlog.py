@@ -29,7 +29,7 @@ HIDDEN = "[hidden]"
 """In place of a secret, as brokers write it in place of a sensitive config."""
 NO_TIME = "-"
 UNKNOWN = "unknown"
-"""Software of a client that did not tell it."""
+"""Software of a client that did not name it."""
 
 Struct = dict[str, Any]
 

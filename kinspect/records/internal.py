@@ -1,7 +1,7 @@
 """Keys and values of records in the topics in which Kafka keeps its own state.
 
 The coordinators' topics: a key is an int16 record type and the key message, a value an int16 version and the value
-message, whose type only the key tells. The metadata topics: no key; a value is a frame version, a record type and a
+message, whose type only the key shows. The metadata topics: no key; a value is a frame version, a record type and a
 message version, all unsigned varints, and the message.
 
 Sources: Kafka's CoordinatorRecordSerde.java, AbstractApiMessageSerde.java, GroupMetadataManager.scala.

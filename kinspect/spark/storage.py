@@ -146,7 +146,7 @@ def _files(folder: str) -> Iterator[ListedFile]:
 
 
 def length(path: str) -> int:
-    """Size of a capture in bytes. Raises CaptureError if the system cannot tell."""
+    """Size of a capture in bytes. Raises CaptureError if the system cannot know."""
     if not is_url(path):
         return input_size(path) or 0
     system, name = _file_system(path)

@@ -41,7 +41,7 @@ Part = tuple[str, date | None]
 
 
 class DatedRows(NamedTuple):
-    """Rows of a table of the same date. The column of the date is left out: the folder tells it."""
+    """Rows of a table of the same date. The column of the date is left out: the folder's name has it."""
 
     part: Part
     rows: pa.RecordBatch

@@ -85,7 +85,7 @@ class HalfConnection:
     first number that its peer acknowledged (-1: none). `before`: bytes before its first packet that its peer had not
     acknowledged by then. `scope` and `hops` (the time to live) are those of its first
     packet; `scope` is None while there was none. `row` is the number of its last packet in `RecentPackets`, `thinned`
-    the last one when these were thinned, and `linked` the number of packets since. `trace` tells of packets before
+    the last one when these were thinned, and `linked` the number of packets since. `trace` has packets before
     those. `sender`: the sender's own clock, if its packets have timestamps.
     """
 
@@ -190,7 +190,7 @@ class Connection:
     if there was none.
 
     `may_wait`: packets around its beginning or end may be out of order, and it does not wait for them yet. It waits
-    until `linger_packet` of its island, or `linger_at` by its clock. `hole_at`: the time at which its oldest hole is
+    until `linger_packet` of its island, or `linger_at` by its clock. `hole_at`: the time at which its oldest gap is
     given up; `superseded_at`: the time at which it is closed if it was superseded.
     """
 
@@ -318,7 +318,7 @@ class Island:
     """Two addresses and ports, and the connections on them: results for one depend on the packets of its island alone.
     They follow one another, or are copies of one, or overlap where two hosts' captures or tunnels are mixed.
 
-    `clock`: the latest time of its packets, plus a nanosecond for each without a time, so that it tells their order
+    `clock`: the latest time of its packets, plus a nanosecond for each without a time, so that it keeps their order
     too. `connections`: those that are open or ended recently, in the order of their first packets. `deadline`: the time
     at which something is due; -1: with its next packet. `queued`: the time for which it waits in the run's queue.
     `packets` counts its packets while a connection lingers. `lent`: time for which the run's clock waits with it, as

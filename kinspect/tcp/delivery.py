@@ -1,12 +1,12 @@
-"""Delivery of one connection's packets to its handler: order, overlap, holes, ends. Independent of other connections.
+"""Delivery of one connection's packets to its handler: order, overlap, gaps, ends. Independent of other connections.
 
 A packet is handed on when every byte before it was (or was given up as a gap), and when every byte of the other
-direction that it acknowledges was: packets that the capture has in the wrong order come out in the right one. A hole
+direction that it acknowledges was: packets that the capture has in the wrong order come out in the right one. A gap
 that the peer acknowledged is the capture's loss, not the network's: only a packet that the capture delayed can still
 fill it, so it is given up `Caps.reorder_packets` packets of the connection, or `Caps.reorder_ns`, after the
-acknowledgment. A hole that nobody acknowledged may be retransmitted: it waits `PATIENCE` times as long, by packets only
-if no acknowledgment could be seen. Where the two directions were captured with different clocks, a hole waits at least
-`Caps.skew_ns`. The end of the connection and the caps on held bytes give up every hole.
+acknowledgment. A gap that nobody acknowledged may be retransmitted: it waits `PATIENCE` times as long, by packets only
+if no acknowledgment could be seen. Where the two directions were captured with different clocks, a gap waits at least
+`Caps.skew_ns`. The end of the connection and the caps on held bytes give up every gap.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PATIENCE: Final = 8
 LINGER_PACKETS: Final = 8
 # Packets of a connection by which a packet may be late where adjacent packets changed places.
 SWAPPED_PACKETS: Final = 4
-# Packets that a hole that is too old by the clock still waits for.
+# Packets that a gap that is too old by the clock still waits for.
 LATE_PACKETS: Final = 8
 NOBODY: Final = NullHandler()
 
@@ -90,7 +90,7 @@ class Delivery:
         self.advance(half.connection)
 
     def keeps(self, half: HalfConnection, segment: Segment) -> bool:
-        """Keep the next packet of a direction of an opening connection without a hole, as `take` would. Returns False,
+        """Keep the next packet of a direction of an opening connection without a gap, as `take` would. Returns False,
         and leaves the packet, if there is more to it than that."""
         _, time, seq, ack, _, data, start, end, _, frame, _ = segment
         held, others, size = half.held, half.peer.held, end - start
@@ -116,7 +116,7 @@ class Delivery:
         return True
 
     def advance(self, connection: Connection) -> None:
-        """Hand on everything that may be handed on now, and give up the holes that enough packets have passed."""
+        """Hand on everything that may be handed on now, and give up the gaps that enough packets have passed."""
         first, second = connection.halves
         number = first.packets + second.packets
         while connection.end_reason is None:
@@ -133,7 +133,7 @@ class Delivery:
         self._settle(connection)
 
     def expire(self, connection: Connection) -> None:
-        """Give up the holes that are too old by the clock."""
+        """Give up the gaps that are too old by the clock."""
         wait = self.caps.reorder_ns
         for half in connection.halves:
             while connection.end_reason is None and self.deadline(half) <= self.clock:
@@ -142,7 +142,7 @@ class Delivery:
                 self.advance(connection)
 
     def is_passed(self, connection: Connection) -> bool:
-        """True if enough packets came after the hole that is too old."""
+        """True if enough packets came after the gap that is too old."""
         number = sum(connection.packets)
         return any(
             number - (half.held.acks or half.held.pieces)[0].number >= LATE_PACKETS
@@ -151,7 +151,7 @@ class Delivery:
         )
 
     def deadline(self, half: HalfConnection) -> int:
-        """Time at which the hole that a direction waits at is too old by the clock; `NEVER` if there is none."""
+        """Time at which the gap that a direction waits at is too old by the clock; `NEVER` if there is none."""
         held = half.held
         if held is None or _hole_end(half) < 0:
             return NEVER
@@ -228,8 +228,8 @@ class Delivery:
     def _begin(self, half: HalfConnection, seq: int, length: int, syn: bool) -> None:
         """Decide where a direction's stream starts, at its first packet.
 
-        The SYN tells it, or the answer to it. Without them it is the first byte seen while the connection was opening,
-        or, where the peer was seen before, the first byte that the peer had not acknowledged. If that one's
+        The SYN has it, or the acknowledgment of the SYN. Without them it is the first byte seen while the connection
+        was opening, or, where the peer was seen before, the first byte that the peer had not acknowledged. If that one's
         acknowledgments have risen meanwhile, the direction is late, and it begins with what they covered. A single
         byte before it may be a keep-alive.
         """
@@ -423,7 +423,7 @@ class Delivery:
         half.handler.gap(half.direction, time, frame, size, cause)
 
     def _skip(self, half: HalfConnection, end: int) -> bool:
-        """Give up the hole before the offset `end`. Returns True if there was one."""
+        """Give up the gap before the offset `end`. Returns True if there was one."""
         size, held = end - half.offset, half.held
         if size <= 0 or held is None:
             return False
@@ -441,7 +441,7 @@ class Delivery:
         return True
 
     def _skip_passed(self, half: HalfConnection, number: int) -> bool:
-        """Give up a hole that enough packets of the connection have passed. Returns True if there was one."""
+        """Give up a gap that enough packets of the connection have passed. Returns True if there was one."""
         held = half.held
         if held is None:
             return False
@@ -463,7 +463,7 @@ class Delivery:
     def _may_be_late(self, half: HalfConnection, since: int) -> bool:
         """True if bytes missing since then may still come because the directions have different clocks.
 
-        A packet behind the hole shows that they do not: a direction has one clock. The amount held is limited, so that
+        A packet behind the gap shows that they do not: a direction has one clock. The amount held is limited, so that
         a loss on a fast connection does not hit a cap.
         """
         return (
@@ -501,11 +501,11 @@ class Delivery:
         return "total_bytes" if self._holds_too_much() else ""
 
     def _holds_too_much(self, more: int = 0) -> bool:
-        """True if more waits on all connections than may wait behind holes, or would with a packet of `more` bytes."""
+        """True if more waits on all connections than may wait behind gaps, or would with a packet of `more` bytes."""
         return self.held_bytes + more + PIECE_BYTES * (more > 0) > self.caps.total_bytes // BEHIND_HOLES
 
     def _force(self, connection: Connection) -> bool:
-        """Make room: give up the hole that keeps the connection's first waiting piece. Returns False if none waits."""
+        """Make room: give up the gap that keeps the connection's first waiting piece. Returns False if none waits."""
         halves = [half for half in connection.halves if half.held is not None and half.held.pieces]
         if not halves:
             return False
@@ -536,7 +536,7 @@ class Delivery:
 
 
 def _hole_end(half: HalfConnection) -> int:
-    """Offset at which the stream goes on behind the hole at its current offset; -1 if there is no hole."""
+    """Offset at which the stream goes on behind the gap at its current offset; -1 if there is no gap."""
     held = half.held
     if held is None or half.finished:
         return -1
@@ -545,7 +545,7 @@ def _hole_end(half: HalfConnection) -> int:
 
 
 def _hole_end_for(half: HalfConnection) -> int:
-    """End of the peer's hole for which the first piece of `half` waits: what was acknowledged then; -1 if none."""
+    """End of the peer's gap for which the first piece of `half` waits: what was acknowledged then; -1 if none."""
     assert half.held is not None
     peer, ack = half.peer, half.held.pieces[0].arrival.ack
     if ack < 0 or not peer.seen:
@@ -554,7 +554,7 @@ def _hole_end_for(half: HalfConnection) -> int:
 
 
 def _acknowledged_part(half: HalfConnection, number: int, clock: int) -> int:
-    """Offset up to which the hole was acknowledged by then; 0 if it was not.
+    """Offset up to which the gap was acknowledged by then; 0 if it was not.
 
     Bytes lost in one go are acknowledged in parts. Once the first part is given up, those that have waited half as long
     are given up with it.

@@ -1,4 +1,4 @@
-"""Packets that one direction of a connection holds back: behind a hole, or ahead of what they answer."""
+"""Packets that one direction of a connection holds back: behind a gap, or ahead of what they answer."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ REMEMBERED: Final = 4096
 # `Caps.reorder_ns`: the capture holds it twice, or out of order. Later it opens a new connection.
 SYN_PACKETS: Final = 8
 
-# A capture may be quiet for long between packets that it swapped. So a hole that is too old still waits for some
+# A capture may be quiet for long between packets that it swapped. So a gap that is too old still waits for some
 # packets of its connection (`delivery.LATE_PACKETS`), but no longer than this: many times what a capture's buffers hold
 # back, and short enough for someone who watches a connection that fell silent live.
 GRACE_NS: Final = 5 * 1_000_000_000
@@ -703,7 +703,7 @@ class Reassembler:
         connection.hole_at = min(map(self._delivery.deadline, connection.halves))
 
     def _set_deadline(self, island: Island) -> None:
-        """Set the next due time of an island: for its own packets, and in the run's queue, where a hole may wait
+        """Set the next due time of an island: for its own packets, and in the run's queue, where a gap may wait
         `GRACE_NS` longer."""
         due = hole = NEVER
         lingers = False
@@ -724,7 +724,7 @@ class Reassembler:
                 heapify(self._queue)
 
     def _timer_of(self, connection: Connection) -> int:
-        """Time at which something is due on a connection, its holes left aside."""
+        """Time at which something is due on a connection, its gaps left aside."""
         silence = self._caps.idle_timeout_ns if connection.end_reason is None else LATE_NS
         return min(connection.linger_at, connection.superseded_at, connection.last.clock + silence)
 
@@ -733,7 +733,7 @@ class Reassembler:
         return min(self._timer_of(connection), connection.hole_at + GRACE_NS)
 
     def _give_up_holes(self, island: Island) -> None:
-        """Give up the holes that are too old by the island's clock and that enough packets have passed."""
+        """Give up the gaps that are too old by the island's clock and that enough packets have passed."""
         for connection in [*island.connections]:
             if connection.hole_at <= island.clock and self._delivery.is_passed(connection):
                 self._expire(connection, island.clock)

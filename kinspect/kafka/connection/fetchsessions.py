@@ -28,7 +28,7 @@ from kinspect.kafka.wire.message import WireMessage
 from kinspect.protocol.apikeys import FETCH, SHARE_ACKNOWLEDGE, SHARE_FETCH
 
 FETCH_APIS: Final = frozenset({FETCH, SHARE_FETCH, SHARE_ACKNOWLEDGE})
-"""Requests that tell of sessions."""
+"""Requests of fetch sessions."""
 SESSIONS_KEPT: Final = 64
 """Most sessions known of a connection; the one begun first is forgotten. A client has one."""
 FIRST_WITH_SESSIONS: Final = 7

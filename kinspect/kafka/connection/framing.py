@@ -1,7 +1,7 @@
 """One direction of a connection cut into messages by their 4-byte size (Kafka protocol guide, "Common Structure").
 
 A framer keeps the pieces of a message until it is whole, joins them once, and knows the next boundary even if bytes
-in between were lost: a hole inside a message costs only that message. If a boundary itself was lost, or a size is
+in between were lost: a gap inside a message costs only that message. If a boundary itself was lost, or a size is
 impossible, the framer is desynchronised, and its owner has to find the next message.
 """
 
@@ -307,7 +307,7 @@ class Framer:
         if self._size < 0 or self._have + size > self._size:
             self.lose(cause)
             return
-        # The hole lies within the message: the next boundary is still known.
+        # The gap lies within the message: the next boundary is still known.
         self._have += size
         self._holes += size
         self._keep = self._kept

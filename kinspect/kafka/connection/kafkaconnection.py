@@ -297,7 +297,7 @@ class KafkaConnection:
 
     @property
     def told_kind(self) -> str:
-        """`kafka`, `tls`, `other` or `empty` (no payload), as far as its data tells by now."""
+        """`kafka`, `tls`, `other` or `empty` (no payload), as far as its data shows by now."""
         if not any(self._flow.bytes):
             return EMPTY
         return KAFKA if (self._inside or self)._session else self.kind or OTHER

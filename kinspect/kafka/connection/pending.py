@@ -101,7 +101,7 @@ class Pending:
             self._first[correlation_id] = number
 
     def _waits_behind(self) -> bool:
-        """True if the youngest request here is not answered: answers to all older ones may lie in a hole."""
+        """True if the youngest request here is not answered: answers to all older ones may lie in a gap."""
         youngest = next(reversed(self._in_order))
         return youngest >= self._doubtful and self._in_order[youngest].doubt is None
 
@@ -141,7 +141,7 @@ class Pending:
         self._doubtful = self._next
 
     def is_doubtful(self) -> bool:
-        """True if the answer to the oldest request may lie in a hole, or none was due."""
+        """True if the answer to the oldest request may lie in a gap, or none was due."""
         oldest = self.oldest()
         return oldest is not None and (self._oldest < self._doubtful or oldest.doubt is not None)
 

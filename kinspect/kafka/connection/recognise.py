@@ -122,7 +122,7 @@ def is_plain_client_id(client_id: str | None) -> bool:
 def first_request(data: bytes, message_bytes: int, final: bool, opened: bool, hole: bool = False) -> str:
     """Verdict on the beginning of the client's stream `data` as a Kafka request: `yes`, `no` or `maybe`.
 
-    `maybe`: the header could be Kafka's, but either more bytes are needed or only the broker's answer can tell.
+    `maybe`: the header could be Kafka's, but either more bytes are needed or only the broker's response can show it.
     With `final` no more bytes will come, or there is a `hole` behind them. Then the beginning of a request is enough if
     it fits, and so is a short request if this side was seen to have `opened` the connection.
     """

@@ -23,7 +23,7 @@ HIDDEN: Final = "hidden"
 ROLES: Final = (PRODUCER, CONSUMER, ADMIN, FOLLOWER, CONTROLLER, BROKER)
 
 _EVERYBODY: Final = "any"
-"""Sender of APIs that clients of several roles send; a body may tell more."""
+"""Sender of APIs that clients of several roles send; a body may show more."""
 
 # Of Fetch in replica_state from v15 (KIP-903).
 _REPLICA: Final = frozenset({"replica_id", "replica_state.replica_id"})

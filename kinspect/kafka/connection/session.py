@@ -164,7 +164,7 @@ class Session:
         self._response_end: int | None = None
         self._response_stop = 0  # offset where the next response begins if none is missed
         self._offset_before = 0  # of the broker's stream, at the last request
-        self._response_hole = 0  # frame behind the last hole in the broker's stream
+        self._response_hole = 0  # frame behind the last gap in the broker's stream
         self._looks_back = False  # an answer to a request is looked for in bytes from before it
         self._throttled = False  # the last response carried a throttle time
         self._conflicts: dict[str, int] = {}  # bytes by direction, not reported yet
@@ -232,7 +232,7 @@ class Session:
         self._lose_messages(framer)
 
     def _lose_messages(self, framer: Framer) -> None:
-        """Note that whole messages may be lost in a hole, unless the next boundary is known."""
+        """Note that whole messages may be lost in a gap, unless the next boundary is known."""
         if framer.desynchronised:
             self.holed = True
             if framer is self._requests:
@@ -470,7 +470,7 @@ class Session:
         exchange.in_flight = waiting
         pending.add(exchange)
         if not message.complete and message.last_frame < self._response_hole:
-            # Its end was lost, and its answer may lie in the hole that came since.
+            # Its end was lost, and its answer may lie in the gap that came since.
             pending.doubt()
         if gave_up:
             pending.mix()
@@ -563,7 +563,7 @@ class Session:
 
     def _answer(self, message: WireMessage, cause: str | None, correlation_id: int | None) -> None:
         exchange = self._pending.first(correlation_id)
-        # A broker answers in order: the answers to doubtful older requests were in the hole.
+        # A broker answers in order: the answers to doubtful older requests were in the gap.
         while (older := self._pending.oldest()) is not exchange and (
             self._pending.is_doubtful() or (older is not None and older.kind == SASL_TOKEN)
         ):
@@ -659,7 +659,7 @@ class Session:
             self._ledger.counts.hit("message_bytes")
 
     def _give_up(self, time: int | None, frame: int, reason: str) -> None:
-        """Finish the requests still in flight: no response will come, or it was in a hole."""
+        """Finish the requests still in flight: no response will come, or it was in a gap."""
         while (exchange := self._pending.oldest()) is not None:
             begun = exchange.response is not None
             lost = self._pending.is_doubtful() and not begun and reason != ONE_SIDED
@@ -680,7 +680,7 @@ class Session:
         self._holdings.hold(key, self, EXCHANGE_BYTES)
 
     def _lost(self, told_by: WireMessage) -> None:
-        """Finish the oldest request: a later message shows that its response was in a hole, or that none was due."""
+        """Finish the oldest request: a later message shows that its response was in a gap, or that none was due."""
         lost = self._pending.is_doubtful()
         exchange = self._pending.take_oldest()
         if exchange is not None:

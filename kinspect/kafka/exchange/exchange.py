@@ -43,7 +43,7 @@ class Exchange(Pair):
 
     @property
     def session_topics(self) -> list[TopicRef]:
-        """Topics that its fetch session stands for (`fetched`), by name, None if an earlier response told none, and by
+        """Topics that its fetch session stands for (`fetched`), by name, None if no earlier response named it, and by
         id, None if requests have the name; empty for all other exchanges."""
         if self.fetched is None:
             return []

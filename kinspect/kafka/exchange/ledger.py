@@ -145,8 +145,8 @@ class Ledger:
         return [line for line in lines if not isinstance(line, Exchange)]
 
     def _learn(self, exchange: Exchange) -> None:
-        """Learn the topic names and nodes in its messages. A line has names that responses before it told; those that
-        requests tell serve the run as a whole."""
+        """Learn the topic names and nodes in its messages. A line has names from responses before it; those that
+        requests give serve the run as a whole."""
         if (
             not self.heads_only
             and exchange.api_key is not None

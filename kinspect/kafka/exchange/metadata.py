@@ -162,7 +162,7 @@ def _metadata_paths(api_key: int, api_version: int) -> _MetadataPaths | None:
     layout = schema.layout(api_key, api_version, RESPONSE)
     if layout is None:
         return None
-    # A controller tells names in its requests, too (KIP-516). What a client asks for may be wrong.
+    # A controller gives names in its requests, too (KIP-516). What a client asks for may be wrong.
     is_told = schema.trait("sender", api_key) == "controller"
     told = schema.layout(api_key, api_version, REQUEST) if is_told else None
     names, asked = [field_paths(each, is_topic_name, is_topic_id) for each in (layout, told)]

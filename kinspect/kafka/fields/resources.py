@@ -32,7 +32,7 @@ ACL_TYPES: Final = {
     7: "user",
 }
 TYPE_FIELD: Final = "resource_type"
-"""Where messages about configs tell what they belong to."""
+"""Where messages about configs say what they belong to."""
 _TYPE_FIELDS: Final = frozenset({TYPE_FIELD, "resource_type_filter"})
 _NAME_FIELDS: Final = frozenset({"resource_name", "resource_name_filter"})
 _PATTERN_FIELDS: Final = frozenset({"resource_pattern_type", "pattern_type", "pattern_type_filter"})

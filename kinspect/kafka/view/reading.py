@@ -1,7 +1,7 @@
 """JSON form of readings: values decoded from bytes that announce their own layout; small, rare, shown by a plain walk.
 
 These are consumer protocol messages, keys and values of internal topics, control records: dicts of plain values
-from `kinspect.records`. Names of fields and types of values tell which values need another form in JSON.
+from `kinspect.records`. Names of fields and types of values show which values need another form in JSON.
 """
 
 from __future__ import annotations
