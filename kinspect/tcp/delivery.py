@@ -229,7 +229,7 @@ class Delivery:
         """Decide where a direction's stream starts, at its first packet.
 
         The SYN has it, or the acknowledgment of the SYN. Without them it is the first byte seen while the connection
-        was opening, or, where the peer was seen before, the first byte that the peer had not acknowledged. If that one's
+        was opening, or, where the peer was seen before, the first byte that it had not acknowledged. If that one's
         acknowledgments have risen meanwhile, the direction is late, and it begins with what they covered. A single
         byte before it may be a keep-alive.
         """
