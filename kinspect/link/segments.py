@@ -140,6 +140,9 @@ def walk(
     """Read one packet layer by layer. True: the cursor holds a segment. False: `cursor.reason` says why it does not."""
     cursor.reset(data, start, end, wire_length, time)
     code = LINK_TYPE + link_type
+    if not LINK_TYPE <= code < PPP:
+        cursor.reason = f"link type {link_type}"
+        return False
     while True:
         layer = LAYERS.get(code)
         if layer is None and LINK_TYPE <= code < PPP:

@@ -302,6 +302,11 @@ def test_link_types_that_are_not_read_have_the_name_of_the_registry():
     assert len({*LINK_TYPE_NAMES.values()}) == len(LINK_TYPE_NAMES)
 
 
+@pytest.mark.parametrize("link_type", [-1, 65536, 65536 + 0x21])
+def test_numbers_that_no_link_type_has(link_type):
+    assert one(bytes(IP_TCP), link_type) == (None, f"link type {link_type}")
+
+
 def test_every_link_type_that_is_not_ethernet_has_a_wrap():
     tested = {each.link_type for each in WRAPS.values()}
     # Loopback, raw IP and Linux's cooked captures have theirs in test_segments.py, MPLS above.
