@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from kinspect.analysis.bursts import QUIET_NS, Burst, Bursts
+from kinspect.analysis.client import ClientKey, client_key
 from kinspect.kafka.bodysummary import succeeded
 from kinspect.kafka.connection.fetchsessions import FETCH_APIS
 from kinspect.kafka.connection.roles import CLUSTER, FOLLOWER
@@ -271,7 +272,7 @@ class ErrorFlow(NamedTuple):
 
     api_key: int | None
     code: int | None
-    client: tuple[str | None, str]
+    client: ClientKey
     broker: tuple[str, int]
     cluster: bool
     follower: bool
@@ -291,7 +292,7 @@ def hangs_on_role(exchange: Exchange, code: int) -> bool:
 def flow_of(exchange: Exchange, code: int | None, topic: str | None = None) -> ErrorFlow:
     """The flow of an error code."""
     ends, role = exchange.connection, exchange.role
-    client, broker = (exchange.client_id, ends.client_ip), (ends.broker_ip, ends.broker_port)
+    client, broker = client_key(exchange), (ends.broker_ip, ends.broker_port)
     return ErrorFlow(exchange.api_key, code, client, broker, role in CLUSTER, role == FOLLOWER, topic)
 
 
@@ -326,7 +327,7 @@ class Successes(NamedTuple):
     """When what succeeded: by API and client, and by topics that Metadata knows. `begin`, `end`: those of the run;
     `whole`: nothing of it was lost or left out, so that what is not here did not succeed."""
 
-    clients: Mapping[tuple[int | None, tuple[str | None, str]], Bursts]
+    clients: Mapping[tuple[int | None, ClientKey], Bursts]
     topics: Mapping[str, Bursts]
     begin: RunEdge
     end: RunEdge
