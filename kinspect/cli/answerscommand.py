@@ -85,8 +85,8 @@ def answer_command(name: str) -> click.Command:
 
     command.__doc__ = f"""{found.help}
 
-    CAPTURE is what `kinspect read` takes. All filters must match; what they leave out is not counted. What the
-    capture lacks is told in a line below the table.
+    CAPTURE is what `kinspect read` takes. All filters must match; what they leave out is not counted. Lines
+    below the table name what the capture lacks.
     """
     asked = [*map(_option, own, own.values()), *([fail_on] if failures else ())]
     decorated = options(asked, OUTPUT_FILE, SHOWN, FILTER_OPTIONS, INPUT, JOBS, LIMITS)(command)
