@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from kinspect.answers import answers, help_lines
+
 LIBRARIES = ("pyspark", "pyarrow", "pandas", "prometheus_client", "opentelemetry")
 """Those of extras, which nothing loads but what needs them."""
 HEAVY = ("rich", "scapy", "orjson", "crc32c", "cramjam", "jsonschema_rs", "textual", *LIBRARIES)
@@ -73,9 +75,17 @@ def loaded(heavy, *arguments):
     return result.stderr.splitlines()[-1]
 
 
-@pytest.mark.parametrize(("option", "found"), [("--help", "orjson"), ("--version", "")])
-def test_help_and_version_load_no_library_but_click_and_what_answers_load(option, found):
-    assert loaded(HEAVY, option) == found
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_help_and_version_load_no_command_and_no_library_but_click(option):
+    assert loaded((*HEAVY, "kinspect.analysis", "kinspect.kafka", "kinspect.protocol"), option) == ""
+
+
+@pytest.mark.parametrize("text", [None, b"# not as expected"])
+def test_help_has_the_lines_of_the_answers_in_their_order(text, monkeypatch):
+    lines = [(name, each.help) for name, each in answers().items()]
+    assert [*help_lines.__wrapped__().items()] == lines
+    monkeypatch.setattr("pkgutil.get_data", lambda *_: text)
+    assert [*help_lines.__wrapped__().items()] == lines
 
 
 def test_an_answer_as_json_loads_no_other_answer_and_no_rich():

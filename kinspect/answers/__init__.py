@@ -4,6 +4,7 @@ them. Other packages add more: entry points of the group `kinspect.answers`."""
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from kinspect.answers.definition import Definition
 
 _ENDING = "answer"
+_HEAD = re.compile(r'^    (help|page)="([^"\\]*)",$', re.MULTILINE)
+"""What `--help` needs of a definition, in the text of its module."""
 OTHER_COMMANDS = frozenset({"completion", "decode", "explore", "live", "pipeline", "read", "schema"})
 PAGES_LEFT = frozenset("ABCDEFGHIJKMNOPQRSTUVWXYZ")
 """Keys of the explorer that pages of other packages may have."""
@@ -37,6 +40,27 @@ def answers() -> dict[str, Definition]:
     return dict(sorted(found.items(), key=lambda each: each[1].page))
 
 
+@cache
+def help_lines() -> dict[str, str]:
+    """The answers' lines in `--help` by name, in the order of `answers`. None of kinspect's own is loaded for them."""
+    added = ((each.page, name, each.help) for name, each in added_answers().items())
+    return {name: line for _, name, line in sorted([*map(_help_line, answer_modules()), *added])}
+
+
+def _help_line(name: str) -> tuple[str, str, str]:
+    """The page, the name and the line of an answer: read from its module's text, as to load it takes ten times as long;
+    where there is no text, or it does not tell, from its definition."""
+    from pkgutil import get_data
+
+    found: dict[str, str] = {}
+    with suppress(OSError):
+        found = dict(_HEAD.findall((get_data(__name__, f"{name}{_ENDING}.py") or b"").decode()))
+    if len(found) == 2:
+        return found["page"], name, found["help"]
+    each = definition_of(name)
+    return each.page, name, each.help
+
+
 def definition_of(name: str) -> Definition:
     """An answer. Raises KinspectError if there is no such answer."""
     if name in answer_modules():
@@ -50,13 +74,13 @@ def definition_of(name: str) -> Definition:
 @cache
 def added_answers() -> dict[str, Definition]:
     """The answers of other packages by name."""
-    from kinspect.analysis.answer import Answer
-    from kinspect.answers.definition import Definition, Key
-    from kinspect.output.columns import Column
-
     pages = {*PAGES_LEFT}
 
     def fault(name: str, row: Any) -> str:
+        from kinspect.analysis.answer import Answer
+        from kinspect.answers.definition import Definition, Key
+        from kinspect.output.columns import Column
+
         if not isinstance(row, Definition):
             return f"a {type(row).__name__} is not a kinspect.answers.definition.Definition"
         if re.fullmatch("[a-z][a-z0-9]*", name) is None:

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, TextIO
 import click
 
 from kinspect import __version__, extensions
-from kinspect.answers import added_answers, answer_modules, answers
+from kinspect.answers import added_answers, answer_modules, help_lines
 from kinspect.cli import completed
 from kinspect.errors import KinspectError, shortened
 from kinspect.form import COMPILED
@@ -54,8 +54,8 @@ SECTIONS: dict[str, dict[str, str]] = {
 
 
 def sections() -> dict[str, dict[str, str]]:
-    """Each command and its line in `--help`. Loads all answers."""
-    return {**SECTIONS, ANSWERS: {name: each.help for name, each in answers().items()}}
+    """Each command and its line in `--help`."""
+    return {**SECTIONS, ANSWERS: help_lines()}
 
 
 def commands() -> dict[str, str]:
@@ -110,7 +110,7 @@ def _loaded(name: str) -> ModuleType:
 
 
 class LazyGroup(click.Group):
-    """Imports a command when it is called: `--help` loads no other than answers, `--version` no more than click."""
+    """Imports a command when it is called: `--help` and `--version` load none."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*commands()]
