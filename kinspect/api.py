@@ -98,7 +98,7 @@ def answer(
     from kinspect.answers import open_answer
     from kinspect.answers.counter import AnswerCounter
 
-    counted = AnswerCounter({name: open_answer(name, **options)})
+    counted = AnswerCounter({name: open_answer(name, **own_options(name, options))})
     run = _beginning(paths, more, filter, keylog, topic_names, decode_as, caps, counted.lines)()
     counted.serve(run.filter)
     try:
@@ -112,6 +112,23 @@ def answer(
     span = run.filter.start, run.inspector.end[0]
     (found,) = counted.objects(run.summary(), run.inspector.names, span, run.filter.options)
     return found
+
+
+def own_options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of an answer's own, with what they say of a capture in place of its name. Raises KinspectError."""
+    from kinspect.answers import definition_of
+
+    def rows(other: str, path: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = answer(other, path)["rows"]
+        return found
+
+    readers = {
+        option: own.read for option, own in definition_of(name).options.items() if own.read is not None
+    }
+    return {
+        option: readers[option](value, rows) if option in readers else value
+        for option, value in given.items()
+    }
 
 
 def _beginning(

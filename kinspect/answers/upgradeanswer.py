@@ -3,8 +3,11 @@ client address."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from os import PathLike, fspath
+from os.path import exists
+from typing import Any, NamedTuple
 
 from kinspect.analysis.answer import Answer, ResultContext, Row
 from kinspect.analysis.client import Client, client_key, newest_versions
@@ -18,7 +21,8 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.wire.pair import ANSWERED
 from kinspect.output.columns import Column
 from kinspect.protocol import schema
-from kinspect.protocol.apikeys import API_VERSIONS, FETCH, PRODUCE
+from kinspect.protocol.apikeys import API_VERSIONS, FETCH, METADATA, PRODUCE
+from kinspect.protocol.schema import VersionRange
 
 UNSUPPORTED_VERSION = 35
 BREAKS, OK, UNKNOWN = "breaks", "ok", "unknown"
@@ -32,6 +36,14 @@ FORMATS = {
 """Newest record format (`magic`) of each version of an API; of later versions `NEWEST_FORMAT`."""
 NEWEST_FORMAT = 2
 _VERDICTS = (BREAKS, UNKNOWN, OK)
+
+
+class Target(NamedTuple):
+    """What brokers of a capture offer. `name`: that of the capture; `ranges`: as those of a release."""
+
+    name: str
+    ranges: dict[int, VersionRange]
+
 
 Use = tuple[int, int, str, int]
 """API key, version, and the broker's address and port."""
@@ -55,19 +67,19 @@ class _BrokerVersions(Record):
 
 
 class Upgrade(Answer):
-    """Accumulator of the rows. `to`: a release, the newest if None. Raises KinspectError for an unknown one."""
+    """Accumulator of the rows. `to`: a release, the newest if None, or what brokers of a capture offer. Raises
+    KinspectError for an unknown release."""
 
-    def __init__(self, to: str | None = None) -> None:
+    def __init__(self, to: str | Target | None = None) -> None:
         super().__init__()
         releases = schema.releases()
         newest = [*releases][-1]
-        release = newest if to is None else schema.release(to)
-        if release is None:
-            raise KinspectError(f"there is no release {to!r}: see `kinspect schema releases`")
-        self._to = to.removeprefix("v") if to is not None else release
-        self._ranges = releases[release]
+        target = to if isinstance(to, Target) else _release(newest if to is None else to)
+        self._to = target.name
+        self._ranges = target.ranges
         self._newest_ranges = releases[newest]
-        self._own_format = _format(PRODUCE, self._ranges[PRODUCE].high)
+        produce = self._ranges.get(PRODUCE)
+        self._own_format = NEWEST_FORMAT if produce is None else _format(PRODUCE, produce.high)
         self._clients = self.records(_Client)
         self._brokers = self.records(_BrokerVersions)
 
@@ -152,7 +164,7 @@ class Upgrade(Answer):
                 versions = breaks.setdefault(api_key, {})
                 versions[version] = versions.get(version, 0) + requests
                 certain = certain or sure
-            if _format(api_key, version) < self._own_format and sure:
+            if spoken is not None and _format(api_key, version) < self._own_format and sure:
                 kept = api_key, version
                 formats[kept] = formats.get(kept, 0) + requests
         known = OK if client.requests and is_whole else UNKNOWN
@@ -164,7 +176,7 @@ class Upgrade(Answer):
             "verdict": BREAKS if certain else UNKNOWN if breaks else known,
             "breaks": [
                 {
-                    "api": schema.api_name(api_key),
+                    "api": schema.api_name(api_key) or str(api_key),
                     "used": sorted(versions),
                     "supported": [*self._ranges[api_key][:2]] if api_key in self._ranges else [],
                     "requests": sum(versions.values()),
@@ -196,6 +208,42 @@ class Upgrade(Answer):
             # It had the choice of a newer one.
             return True
         return negotiates is False
+
+
+def _release(name: str) -> Target:
+    release = schema.release(name)
+    if release is None:
+        raise KinspectError(
+            f"there is no release {name!r}, and no such capture: see `kinspect schema releases`"
+        )
+    return Target(name.removeprefix("v"), schema.releases()[release])
+
+
+def _target(to: str | PathLike[str] | None, rows: Callable[[str, str], list[Row]]) -> str | Target | None:
+    """What brokers offer in the capture of that name, if there is one and no such release. Raises KinspectError."""
+    if to is None or schema.release(fspath(to)) is not None or not exists(to):
+        return None if to is None else fspath(to)
+    told = [_offered(row) for row in rows("brokers", fspath(to)) if row["ranges"]]
+    # Clients do not ask controllers.
+    told = [each for each in told if METADATA in each] or told
+    if not told:
+        raise KinspectError(f"{fspath(to)}: no broker tells its versions there")
+    ranges = {
+        key: VersionRange(max(each[key].low for each in told), min(each[key].high for each in told), False)
+        for key in sorted(set.intersection(*map(set, told)))
+    }
+    return Target(fspath(to), {key: each for key, each in ranges.items() if each.low <= each.high})
+
+
+def _offered(broker: Row) -> dict[int, VersionRange]:
+    """The versions that a broker offers; none that its release refuses: see `releases`."""
+    keys = {name: key for key, name in schema.api_names().items()}
+    spoken = [schema.releases()[name] for name in broker["releases"] if name in schema.releases()][:1]
+    found = {}
+    for name, (low, high) in broker["ranges"].items():
+        key = keys[name] if name in keys else int(name)
+        found[key] = VersionRange(max([low, *(each[key].low for each in spoken)]), high, False)
+    return found
 
 
 def _place(row: Row) -> tuple[Any, ...]:
@@ -236,7 +284,7 @@ ANSWER = Definition(
         Key("software_name", "text"),
         Key("software_version", "text"),
         Column("SOFTWARE", software, rank=2, least=24),
-        Key("to", "text", "The release", "TO", plain, rank=4),
+        Key("to", "text", "The release or capture", "TO", plain, rank=4),
         Key(
             "verdict",
             "text",
@@ -264,7 +312,14 @@ ANSWER = Definition(
         Key("requests", "long", "", "REQUESTS", rank=5),
     ),
     order="VERDICT, CLIENT ID, ADDRESS, SOFTWARE, TO, REQUESTS, BREAKS, RECORDS",
-    options={"to": OwnOption("The release (4.1, 3.9.2); else the newest known.", "RELEASE", schema.releases)},
+    options={
+        "to": OwnOption(
+            "The release (4.1, 3.9.2), or a capture whose brokers tell their versions; else the newest known release.",
+            "RELEASE|CAPTURE",
+            schema.releases,
+            _target,
+        )
+    },
     structs={
         "broken_api": "api text, used ints, supported ints, requests long, negotiates bool",
         "conversion": "api text, version int, format int, requests long, release text",

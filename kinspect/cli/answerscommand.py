@@ -14,6 +14,7 @@ from kinspect.answers import answerobject, definition_of, open_answer
 from kinspect.answers.counter import AnswerCounter
 from kinspect.answers.definition import OwnOption
 from kinspect.answers.nextcommand import PLACE, NextCommand
+from kinspect.api import own_options
 from kinspect.capture import Timeline, open_timeline
 from kinspect.cli.completed import files, words
 from kinspect.cli.interrupt import Interrupt
@@ -80,7 +81,8 @@ def answer_command(name: str) -> click.Command:
     def command(
         captures: tuple[str, ...], jobs: int | None, fail_on: str | None = None, **values: Any
     ) -> int:
-        answer = usage(lambda: open_answer(name, **{option: values.pop(option) for option in own}))
+        given = {option: values.pop(option) for option in own}
+        answer = usage(lambda: open_answer(name, **own_options(name, given)))
         return _run(name, answer, captures, jobs, failures.get(fail_on or ""), values)
 
     command.__doc__ = f"""{found.help}

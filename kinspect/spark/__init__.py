@@ -118,6 +118,7 @@ def answer(
     """
     from pyspark import StorageLevel
 
+    from kinspect.api import own_options
     from kinspect.spark.sparksession import own_session, usable
     from kinspect.tables.request import Request
 
@@ -127,7 +128,7 @@ def answer(
         names=topic_names or {},
         kafka_ports=decode_as,
         answers=(name,),
-        options=options,
+        options=own_options(name, options),
     )
     own = own_session(usable(spark))
     captures = _scanned(own, paths, caps=caps, keylog=keylog, split_bytes=split_bytes, partitions=partitions)

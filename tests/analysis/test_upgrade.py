@@ -11,10 +11,11 @@ from support.captures import CAPTURES, each_folder
 from support.packets import cut_at, nanosecond_pcap, packets
 from support.pcap import Conversation, framed, pcap
 
+from kinspect.api import answer
 from kinspect.protocol import Message, encode_request, encode_response
 
 CLUSTER = {"follower", "controller", "broker"}
-PRODUCE, FETCH, METADATA, LIST_OFFSETS, API_VERSIONS = 0, 1, 3, 2, 18
+PRODUCE, FETCH, METADATA, LIST_OFFSETS, API_VERSIONS, VOTE = 0, 1, 3, 2, 18, 52
 # Of old brokers: they will do with kafka-python, sarama, kafkajs and librdkafka as much as with Java.
 OLD = "2.8.2/kafkapython-av082.pcap"
 MID_STREAM = "0.10.2.2/midstream.pcap"
@@ -255,6 +256,69 @@ def test_what_an_older_release_lacks(made, said, to, verdict, supported):
     (row,) = made(talk(*said), "--to", to)
     assert (row["verdict"], [each["supported"] for each in row["breaks"]]) == (verdict, supported)
     assert row["to"] == to
+
+
+# ---------------------------------------------------------------------- brokers of a capture
+
+
+def offers(path, *brokers):
+    """A capture in which brokers offer versions: {API key: (least, greatest)}."""
+    packets = []
+    for number, apis in enumerate(brokers):
+        keys = [
+            {"api_key": key, "min_version": low, "max_version": high} for key, (low, high) in apis.items()
+        ]
+        answer = response(API_VERSIONS, 0, {"error_code": 0, "api_keys": keys})
+        packets += talk(ASK, answer, port=50000 + number, broker=9000 + number)
+    path.write_bytes(pcap(sorted(packets)))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("brokers", "verdict", "supported"),
+    [
+        ([{METADATA: (0, 5), LIST_OFFSETS: (0, 3)}], "ok", []),
+        ([{METADATA: (0, 5), LIST_OFFSETS: (1, 3)}], "breaks", [[1, 3]]),
+        # It may come to either.
+        (
+            [{METADATA: (0, 5), LIST_OFFSETS: (0, 3)}, {METADATA: (0, 5), LIST_OFFSETS: (2, 9)}],
+            "breaks",
+            [[2, 3]],
+        ),
+        ([{METADATA: (0, 5), LIST_OFFSETS: (0, 3)}, {METADATA: (0, 5)}], "breaks", [[]]),
+        # Nobody asks a controller for offsets.
+        ([{METADATA: (0, 5), LIST_OFFSETS: (0, 3)}, {VOTE: (0, 2)}], "ok", []),
+    ],
+)
+def test_brokers_of_another_capture(made, tmp_path, brokers, verdict, supported):
+    to = offers(tmp_path / "to.pcap", *brokers)
+    (row,) = made(talk(LOW, LOW_ANSWER), "--to", to)
+    assert (row["verdict"], [each["supported"] for each in row["breaks"]]) == (verdict, supported)
+    assert row["to"] == str(to)
+
+
+@pytest.mark.parametrize("release", ["4.4.0/franz.pcap.gz", "2.8.2/adminclient.pcap.gz"])
+def test_brokers_of_a_release_break_what_the_release_does(rows, release):
+    """Its ApiVersions answers offer a Produce that it refuses (KAFKA-18659)."""
+    for capture in (OLD, "3.6.2/groups_classic.pcap.gz"):
+        found = (rows("--to", to, CAPTURES / capture) for to in (CAPTURES / release, release[:5]))
+        told, known = ([{**row, "to": None} for row in each] for each in found)
+        assert told == known
+
+
+def test_a_capture_that_tells_no_versions_is_a_wrong_use(kinspect, tmp_path):
+    for path, said in ((tmp_path / "none.pcap", "no broker tells"), (tmp_path / "x.txt", "x.txt")):
+        path.write_bytes(pcap(talk(LOW, LOW_ANSWER)) if path.suffix == ".pcap" else b"no capture")
+        done = kinspect("upgrade", "--to", path, CAPTURES / OLD)
+        assert (done.status, done.out) == (2, "")
+        assert said in done.err
+
+
+def test_python_takes_the_path_of_a_capture(tmp_path):
+    to = offers(tmp_path / "to.pcap", {METADATA: (0, 5), LIST_OFFSETS: (1, 3)})
+    (tmp_path / "made.pcap").write_bytes(pcap(talk(LOW, LOW_ANSWER)))
+    (row,) = answer("upgrade", tmp_path / "made.pcap", to=to)["rows"]
+    assert (row["verdict"], row["to"]) == ("breaks", str(to))
 
 
 # ---------------------------------------------------------------------- the command
