@@ -19,6 +19,15 @@ SYN: Final = 0x02
 RST: Final = 0x04
 ACK: Final = 0x10
 
+QUOTED: Final = 0x100
+"""Flag of a segment that is none: an ICMP error about one. It has the quoted segment's key and sequence number, no
+payload, the MTU as its acknowledgment, and beside the flag a place in `ICMP_ERRORS`."""
+ICMP_ERRORS: Final = """
+    network_unreachable host_unreachable protocol_unreachable port_unreachable packets_too_large source_route_failed
+    network_unknown host_unknown network_prohibited host_prohibited prohibited beyond_scope policy_failed
+    route_rejected hop_limit_exceeded
+""".split()
+
 NS_PER_US: Final = 1_000
 NS_PER_MS: Final = 1_000_000
 NS_PER_SECOND: Final = 1_000_000_000
@@ -111,6 +120,45 @@ class Segment(NamedTuple):
     missing: int
     frame: int
     mark: int = 0
+
+
+class IcmpError(NamedTuple):
+    """An error of `ICMP_ERRORS` that quotes a connection's segments, `times` times, and the first one. `mtu`: 0 for
+    none."""
+
+    error: int
+    mtu: int
+    times: int
+    time: int | None
+    frame: int
+
+
+class Unacknowledged(NamedTuple):
+    """The segment that a direction sent `times` times to the end, and that was never acknowledged. `silence`: for how
+    long the other side had sent nothing when it was first sent, in nanoseconds."""
+
+    direction: int
+    size: int
+    times: int
+    silence: int
+
+
+class Evidence(NamedTuple):
+    """What a connection's packets tell of why it failed, beside its bytes. `syns`: how often it was asked for;
+    `refused`: whether a reset answered that (both None if its beginning was not seen). `ended_by`: the direction of the
+    first FIN, or of the reset, and for how many nanoseconds it had sent nothing before; None if there was none, or no
+    time. `frames`: its first and last packet."""
+
+    syns: int | None
+    refused: bool | None
+    errors: tuple[IcmpError, ...]
+    ended_by: int | None
+    silence: int | None
+    unacknowledged: Unacknowledged | None
+    frames: tuple[int, int]
+
+
+NO_EVIDENCE: Final = Evidence(None, None, (), None, None, None, (0, 0))
 
 
 class Problem(NamedTuple):

@@ -117,7 +117,7 @@ class Inspector:
         if not ordered:
             self._ledger.learned = LearnedNames()
             self._ledger.arrived = []
-        self._link = link.Dissector(self.caps, self.counts)
+        self._link = link.Dissector(self.caps, self.counts, quotes=True)
         self._tcp = Reassembler(self._open, self.caps, self.counts, self._ledger.progress, takes)
         self._end = RunEnd(self.caps.idle_timeout_ns)
         self._found = 0

@@ -34,7 +34,7 @@ class Cursor:
     `data[at:end]` is captured and not yet read. `wire_end` is where the packet ended on the wire according to the
     innermost layer that states its length: before `end` if padding follows, after it if the snap length cut the packet.
     `networks` and `vlan` are the numbers of the tunnels and VLANs around the innermost IP header; `mark` is
-    `Segment.mark`.
+    `Segment.mark`. `quotes`: the protocol whose error quotes a segment, which is then found in its place.
     """
 
     __slots__ = (
@@ -49,6 +49,7 @@ class Cursor:
         "key",
         "mark",
         "networks",
+        "quotes",
         "reason",
         "seq",
         "time",
@@ -75,6 +76,7 @@ class Cursor:
         self.seq = 0
         self.ack = 0
         self.flags = 0
+        self.quotes = ""
         self.reason = ""
 
     def stop(self, reason: str) -> int:

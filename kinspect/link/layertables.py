@@ -22,6 +22,7 @@ from kinspect.link.frames import (
     vlan,
     vn_tag,
 )
+from kinspect.link.icmp import icmp, icmpv6
 from kinspect.link.ip import authentication, extension, fragment_header, ipv4, ipv6
 from kinspect.link.ppp import cisco_hdlc, ppp, ppp_hdlc, pppoe
 from kinspect.link.pseudoheaders import nflog, pktap, user_2
@@ -85,6 +86,7 @@ LAYERS: Final[dict[int, Layer]] = {
     ETHERTYPE + 0x893F: e_tag,
     ETHERTYPE + ERSPAN_1_OR_2: erspan_2,
     IP_PROTOCOL + 0: extension,  # hop-by-hop options
+    IP_PROTOCOL + 1: icmp,
     IP_PROTOCOL + 4: ipv4_in_ip,
     IP_PROTOCOL + 6: tcp,
     IP_PROTOCOL + 17: udp,
@@ -93,6 +95,7 @@ LAYERS: Final[dict[int, Layer]] = {
     IP_PROTOCOL + 44: fragment_header,
     IP_PROTOCOL + 47: gre,
     IP_PROTOCOL + 51: authentication,
+    IP_PROTOCOL + 58: icmpv6,
     IP_PROTOCOL + 60: extension,  # destination options
     IP_PROTOCOL + 135: extension,  # mobility
     IP_PROTOCOL + 139: extension,  # host identity
@@ -115,10 +118,8 @@ NAMES: Final[dict[int, str]] = {
     ETHERTYPE + 0x888E: "eapol",
     ETHERTYPE + 0x88CC: "lldp",
     ETHERTYPE + 0x88F7: "ptp",
-    IP_PROTOCOL + 1: "icmp",
     IP_PROTOCOL + 2: "igmp",
     IP_PROTOCOL + 50: "esp",
-    IP_PROTOCOL + 58: "icmpv6",
     IP_PROTOCOL + 59: "no next header",
     IP_PROTOCOL + 89: "ospf",
     IP_PROTOCOL + 103: "pim",

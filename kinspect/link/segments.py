@@ -25,10 +25,14 @@ _NOWHERE: Final = 1 << 61
 
 
 class Dissector:
-    """Packets in, rows of TCP segments out. Fragments are kept for those of later blocks, or go to `assembler`."""
+    """Packets in, rows of TCP segments out. Fragments are kept for those of later blocks, or go to `assembler`. With
+    `quotes` ICMP errors about segments are rows too (`model.QUOTED`); they count as packets without a segment."""
 
-    def __init__(self, caps: Caps, counts: Counts, assembler: Assembler | None = None) -> None:
+    def __init__(
+        self, caps: Caps, counts: Counts, assembler: Assembler | None = None, quotes: bool = False
+    ) -> None:
         self._counts = counts
+        self._quotes = quotes
         self.fragments = Fragments(caps, counts)
         """Fragments that wait for others."""
         self._cursor = Cursor(assembler or self.fragments)
@@ -50,7 +54,7 @@ class Dissector:
         counts = self._counts
         link_type = -1
         ethertype_at = _NOWHERE
-        payload_bytes = 0
+        payload_bytes = quoted = 0
         ethertype: int
         version: int
         total: int
@@ -91,6 +95,11 @@ class Dissector:
                         )
                         continue
             if walk(cursor, data, start, end, wire_length, link_type, time):
+                if cursor.quotes:
+                    counts.undecoded(cursor.quotes)
+                    if not self._quotes:
+                        continue
+                    quoted += 1
                 payload_bytes += cursor.end - cursor.at
                 rows.append(
                     (
@@ -111,7 +120,7 @@ class Dissector:
                 counts.undecoded(cursor.reason)
         counts.packets += len(block)
         counts.bytes += sum(block.wire_lengths)
-        counts.tcp_segments += len(rows)
+        counts.tcp_segments += len(rows) - quoted
         counts.payload_bytes += payload_bytes
         return rows
 

@@ -68,7 +68,7 @@ def scanned(
     split: Split, caps: Caps, tries: int, report: SplitReport, collector: Collector | None = None
 ) -> Iterator[Chunk]:
     """Rows of a split; fills `report`. Fragments go to the `collector`; without one they are reassembled here."""
-    dissector = link.Dissector(caps, report.counts, collector)
+    dissector = link.Dissector(caps, report.counts, collector, quotes=True)
     turns_of: dict[int, int] = {}
     gather, island_of = IslandGrouping(split.file, split.number, turns_of), cache(pair)
     held = 0
@@ -151,13 +151,14 @@ def assembling(
 
 def _assemble(rows: Iterator[Chunk], bases: Bases, caps: Caps, report: SplitReport) -> Iterator[Chunk]:
     datagram = b""
-    dissector = link.Dissector(caps, report.counts)
+    dissector = link.Dissector(caps, report.counts, quotes=True)
     for row in rows:
         if row.split not in bases:
             continue
         if row.island != datagram:
             dissector.flush()
-            datagram, dissector = row.island, link.Dissector(caps, report.counts)
+            datagram = row.island
+            dissector = link.Dissector(caps, report.counts, quotes=True)
         time, wire_length, link_type, frame = _PACKET.unpack(row.heads)
         packet = Block(
             row.payload,

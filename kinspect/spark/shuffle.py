@@ -51,7 +51,7 @@ _BATCH_BYTES = 4 * 1024 * 1024
 
 _COUNTS = Struct("<IHB")
 _LENGTH = Struct("<H")
-_COLUMNS = "qIIBIIIQH"
+_COLUMNS = "qIIHIIIQH"
 _TURN = "q"
 _NO_OPTION = bytes(OPTION_BYTES)
 

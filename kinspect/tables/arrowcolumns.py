@@ -59,6 +59,9 @@ define_kind("frames", "file text, first long, last long, packets long")
 define_kind("error", "path text, code int, name text, retriable bool")
 define_kind("topic_record", "topic text, count long, bytes long")
 define_kind("problem", "side text, code text, offset long, bytes long, path text, message text")
+define_kind("icmp_error", "error text, mtu int, count long, timestamp text")
+define_kind("unacknowledged", "sender text, bytes long, times long, idle_before_ms double")
+define_kind("tls_alert", "sender text, level text, description text")
 define_kind("client", _CLIENT.format(role="role text, "))
 define_kind("broker", "ip text, port int, node_id int")
 define_kind("counted_client", _CLIENT.format(role="") + ", packets long, bytes long")
@@ -80,7 +83,9 @@ _CONNECTION = parse_columns(
     """event_id text, timestamp time, completed_at time, client counted_client, broker counted_broker,
     connection_id text, community_id text, kind text, server_name text, alpn texts, tls_version text,
     tls_cipher_suite text, tls_status text, tls_reason text, handshake_seen bool, end_reason text, exchanges long,
-    gaps long, gap_bytes long, conflicting_bytes long, undecoded_bytes long"""
+    gaps long, gap_bytes long, conflicting_bytes long, undecoded_bytes long, syns long, refused bool, icmp icmp_errors,
+    ended_by text, idle_before_end_ms double, unacknowledged unacknowledged, first_bytes text, answered_with text,
+    decode_as bool, tls_handshake text, tls_alerts tls_alerts, frames frames"""
 )
 # Columns in front of a batch's own: its place.
 _AROUND = """exchange_id text, timestamp time, client_ip text, client_id text, broker_ip text, broker_port int,

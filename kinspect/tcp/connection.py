@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
+from kinspect.model import Evidence, IcmpError, Unacknowledged
 from kinspect.state import fields, fill
 from kinspect.tcp.flowkeys import address_size
 from kinspect.tcp.held import FINISH, HeldSegments
@@ -12,6 +13,9 @@ from kinspect.tcp.sequence import distance
 from kinspect.tcp.strays import StrayPacket
 
 NEVER: Final = (1 << 62) - 1  # as large as an int may be that the compiled form keeps in a register
+
+ERRORS_KEPT: Final = 8
+"""Number of different ICMP errors of a connection that are kept."""
 
 UNKNOWN_TICK: Final = 0
 UNUSABLE_TICK: Final = -1
@@ -86,12 +90,14 @@ class HalfConnection:
     acknowledged by then. `scope` and `hops` (the time to live) are those of its first
     packet; `scope` is None while there was none. `row` is the number of its last packet in `RecentPackets`, `thinned`
     the last one when these were thinned, and `linked` the number of packets since. `trace` has packets before
-    those. `sender`: the sender's own clock, if its packets have timestamps.
+    those. `syns`: SYNs that it sent. `resent`: the segment that it sent again last although nothing of it was
+    acknowledged: its sequence number and size, how often, and for how long the peer was silent at first. `sender`: the
+    sender's own clock, if its packets have timestamps.
     """
 
     STATE: ClassVar = """
         ack before bytes calm clock conflicts direction far fin_guessed finished frame gap_bytes hops isn next
-        packets scope seen time trace
+        packets resent scope seen syns time trace
     """.split()
     __slots__ = STATE + "connection handler held island linked peer row sender thinned".split()
 
@@ -110,6 +116,8 @@ class HalfConnection:
         self.ack = self.far = -1
         self.before = 0
         self.isn = -1
+        self.syns = 0
+        self.resent: tuple[int, int, int, int] | None = None
         self.packets = 0
         self.bytes = 0
         self.gap_bytes = 0
@@ -161,6 +169,22 @@ class HalfConnection:
         packets come later than they were sent, or not at all."""
         return self.far >= 0 and self.peer.ack >= 0 and distance(self.peer.ack, self.far) > 0
 
+    def sends_again(self, seq: int, size: int, silence: int) -> None:
+        """Note that a segment comes again. `silence`: for how long its peer had sent nothing before."""
+        known = self.resent
+        if known is not None and known[0] == seq:
+            self.resent = seq, max(size, known[1]), known[2] + 1, known[3]
+        else:
+            self.resent = seq, size, 2, silence
+
+    @property
+    def unacknowledged(self) -> Unacknowledged | None:
+        """What it sent again to the end without an answer."""
+        if self.resent is None or distance(self.peer.ack, self.resent[0]) > 0:
+            return None
+        _, size, times, silence = self.resent
+        return Unacknowledged(self.direction, size, times, silence)
+
     def has_reached(self, number: int) -> bool:
         """True if everything before the sequence number was seen, or lies before something seen."""
         if not self.seen:
@@ -186,8 +210,9 @@ class Connection:
     of its packets in other scopes. `reset` is the time and frame of the reset that ends it, and its direction. `file`:
     all its packets are from this input file, as another connection has the same numbers in another file; None: from
     any. `superseded`: the number of packets it had when another connection began on its ends, and the time and frame of
-    that one's first packet. `stepped_at`: the time of its first packet after the last step of the capture's clock, None
-    if there was none.
+    that one's first packet. `ended`: the direction that first ended it, and how long that had been silent. `errors`:
+    ICMP errors about it, as values of `IcmpError`. `stepped_at`: the time of its first packet after the last step of
+    the capture's clock, None if there was none.
 
     `may_wait`: packets around its beginning or end may be out of order, and it does not wait for them yet. It waits
     until `linger_packet` of its island, or `linger_at` by its clock. `hole_at`: the time at which its oldest gap is
@@ -195,7 +220,7 @@ class Connection:
     """
 
     STATE: ClassVar = """
-        aliases end_reason file hole_at linger_at linger_packet may_wait opening reset skewed start_clock
+        aliases end_reason ended errors file hole_at linger_at linger_packet may_wait opening reset skewed start_clock
         start_time stepped_at superseded superseded_at syn
     """.split()
     __slots__ = (*STATE, "halves", "key", "start_frame")
@@ -214,6 +239,8 @@ class Connection:
         self.reset: tuple[int | None, int, int] | None = None
         self.file: int | None = None
         self.superseded: tuple[int, int | None, int] | None = None
+        self.ended: tuple[int, int] | None = None
+        self.errors: tuple[tuple[int, int, int, int | None, int], ...] = ()
         self.stepped_at: int | None = None
         self.hole_at = self.linger_at = self.linger_packet = self.superseded_at = NEVER
         first, second = HalfConnection(0), HalfConnection(1)
@@ -264,6 +291,43 @@ class Connection:
         if first.isn < 0 or second.isn < 0:
             return None
         return (first.isn, first.hops), (second.isn, second.hops)
+
+    @property
+    def evidence(self) -> Evidence:
+        """What it tells of why it failed."""
+        first, second = self.halves
+        syns: int | None = None
+        refused: bool | None = None
+        if self.syn is not None:
+            client, broker = self.halves[self.syn], self.halves[1 - self.syn]
+            syns = client.syns or None
+            refused = (
+                self.end_reason == "reset"
+                and self.reset is not None
+                and self.reset[2] == broker.direction
+                and not broker.seen
+                and client.packets == client.syns
+            )
+        ended_by: int | None = None
+        silence: int | None = None
+        if self.ended is not None:
+            ended_by = self.ended[0]
+            if self.ended[1] >= 0:
+                silence = self.ended[1]
+        errors = tuple([IcmpError(*error) for error in self.errors])
+        unacknowledged = first.unacknowledged or second.unacknowledged
+        frames = self.start_frame, self.last.frame
+        return Evidence(syns, refused, errors, ended_by, silence, unacknowledged, frames)
+
+    def note_error(self, error: int, mtu: int, time: int | None, frame: int) -> None:
+        """Note an ICMP error about one of its segments."""
+        for place, (known, of, count, first_time, first_frame) in enumerate(self.errors):
+            if known == error and of == mtu:
+                noted = (error, mtu, count + 1, first_time, first_frame)
+                self.errors = (*self.errors[:place], noted, *self.errors[place + 1 :])
+                return
+        if len(self.errors) < ERRORS_KEPT:
+            self.errors = (*self.errors, (error, mtu, 1, time, frame))
 
     @property
     def is_superseded(self) -> bool:

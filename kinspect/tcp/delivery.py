@@ -53,7 +53,7 @@ class Delivery:
         _, time, seq, ack, flags, data, start, end, missing, frame, _ = segment
         if not (half.connection.opening and _has_ended(half) and _has_ended(half.peer)):
             half.packets += 1  # else it comes behind the end, for which what waits has yet to be handed on
-        half.clock = self.clock
+        before, half.clock = half.clock, self.clock
         half.time = time
         half.frame = frame
         if flags & (RST | SYN | ACK) == ACK and half.isn >= 0 and not half.peer.seen:
@@ -61,12 +61,14 @@ class Delivery:
         if flags & RST:
             self.counts.ignored_bytes += end - start
             if self._reset_fits(half, seq, ack, flags):
+                self._note_end(half, before)
                 self._place_reset(half, seq, ack if flags & ACK else -1)
                 self.advance(half.connection)
             return
         wanted = self._acknowledge(half, ack) if flags & ACK else -1
         if flags & SYN:
             half.isn = seq
+            half.syns += 1
             seq = (seq + 1) & MASK
             if not half.seen:
                 self._begin(half, seq, 0, True)
@@ -76,8 +78,12 @@ class Delivery:
         reach = (seq + size + (flags & FIN)) & MASK
         if 0 < distance(reach, half.far) < MAX_WINDOW:
             half.far = reach
+        if flags & FIN:
+            self._note_end(half, before)
         if size or flags & FIN:
             ahead = distance(seq, half.next)
+            if size > 1 and ahead < 0 and half.peer.ack >= 0 and distance(half.peer.ack, seq) <= 0:
+                half.sends_again(seq, size, before - half.peer.clock)
             may_be_first = size > 1 or ahead < -1 or _is_no_keep_alive(half, seq)
             if -FIRST_WINDOW < ahead < 0 and may_be_first and _may_begin_earlier(half):
                 self._begin_earlier(half, seq)
@@ -88,6 +94,12 @@ class Delivery:
             else:
                 self.counts.ignored_bytes += end - start
         self.advance(half.connection)
+
+    def _note_end(self, half: HalfConnection, before: int) -> None:
+        """Note the first FIN or reset. `before`: the clock of the direction's packet before it."""
+        connection = half.connection
+        if connection.ended is None:
+            connection.ended = half.direction, -1 if half.time is None else self.clock - before
 
     def keeps(self, half: HalfConnection, segment: Segment) -> bool:
         """Keep the next packet of a direction of an opening connection without a gap, as `take` would. Returns False,

@@ -12,7 +12,7 @@ from heapq import heapify, heappop, heappush, nsmallest
 from operator import itemgetter
 from typing import Any, Final
 
-from kinspect.model import ACK, FIN, FRAME_BITS, NS_PER_MS, RST, SYN, Caps, Counts, Progress, Segment
+from kinspect.model import ACK, FIN, FRAME_BITS, NS_PER_MS, QUOTED, RST, SYN, Caps, Counts, Progress, Segment
 from kinspect.tcp import timestamps
 from kinspect.tcp.connection import FOREIGN, NEVER, Connection, HalfConnection, Island, StreamHandler
 from kinspect.tcp.delivery import LINGER_PACKETS, NOBODY, Delivery
@@ -286,6 +286,10 @@ class Reassembler:
 
     def _unusual(self, half: HalfConnection | None, segment: Segment, number: int) -> None:
         """Take a packet that is not simply the next one of its direction; `number`: its index in the run."""
+        if segment[4] & QUOTED:
+            if half is not None:
+                self._note_error(half, segment)
+            return
         if half is not None and half.connection.opening and self._follows_on(half, segment):
             self._recent.link(half, number)
             return
@@ -318,6 +322,15 @@ class Reassembler:
             self._set_deadline(island)
         else:
             self._drop_island(island)
+
+    def _note_error(self, half: HalfConnection, segment: Segment) -> None:
+        """Note an ICMP error about a segment of an open connection that it can be of."""
+        _, time, seq, mtu, flags, _, _, _, _, frame, _ = segment
+        connection = half.connection
+        known = half.next if half.seen else half.isn
+        silent = time is None or time - connection.last.clock < self._caps.idle_timeout_ns
+        if connection.end_reason is None and silent and known >= 0 and abs(distance(seq, known)) < NEAR:
+            connection.note_error(flags & ~QUOTED, mtu, time, frame)
 
     def _follows_on(self, half: HalfConnection, segment: Segment) -> bool:
         """Let a packet wait with the others of a connection that is opening, if there is nothing to find out about it:

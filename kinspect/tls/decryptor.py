@@ -44,6 +44,7 @@ _EARLY_BYTES = 1024 * 1024
 TLS_12, TLS_13 = 0x0303, 0x0304
 _VERSIONS = {0x0300: "SSL 3.0", 0x0301: "TLS 1.0", 0x0302: "TLS 1.1", TLS_12: "TLS 1.2", TLS_13: "TLS 1.3"}
 _FATAL = 2
+_ALERTS_KEPT = 8
 
 _NONE_FITS = "no secrets for this connection in the key log"
 _NOT_ALL = "not all secrets for this connection in the key log"
@@ -76,11 +77,11 @@ class Decryptor:
 
     `status` is `handshake`, `decrypting`, `no_secrets`, `unsupported` or `failed` (at least one direction cannot be
     read on), `reason` the explanation in one line. `version`, `cipher_suite` and `alpn` are the server's choices,
-    `server_name` and `offered_alpn` the client's offers.
+    `server_name` and `offered_alpn` the client's offers. `alerts`: direction, level and description of the first ones.
     """
 
     STATE: ClassVar = """
-        alpn cipher_suite held offered_alpn reason server_name status version _early_accepted _held _is_13
+        alerts alpn cipher_suite held offered_alpn reason server_name status version _early_accepted _held _is_13
         _waits
     """.split()
     __slots__ = (
@@ -103,6 +104,7 @@ class Decryptor:
         self.server_name: str | None = None
         self.offered_alpn: tuple[str, ...] = ()
         self.alpn: str | None = None
+        self.alerts: list[tuple[int, int, int]] = []
         self.held = 0
         """Bytes that wait for secrets."""
         self._keylog = keylog
@@ -342,6 +344,8 @@ class Decryptor:
                 return  # A message that changes the key ends its record (RFC 8446 §5.1).
 
     def _alert(self, side: TlsSide, body: bytes) -> None:
+        if len(body) == 2 and len(self.alerts) < _ALERTS_KEPT:
+            self.alerts.append((side.direction, body[0], body[1]))
         if len(body) == 2 and body[0] == _FATAL and self.reason is None:
             self.reason = f"the {side.name} sent the alert {ALERTS.get(body[1], body[1])}"
 

@@ -19,6 +19,7 @@ _RANDOM = slice(2, 34)
 _RETRY = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c")
 
 # RFC 8446 §6 and RFC 5246 §7.2.
+ALERT_LEVELS = {1: "warning", 2: "fatal"}
 ALERTS = {
     0: "close_notify",
     10: "unexpected_message",

@@ -13,7 +13,7 @@ from kinspect.kafka.exchange.ledger import Ledger
 from kinspect.kafka.exchange.lines import ConnectionLine, Gap
 from kinspect.kafka.wire.learnednames import LearnedNames
 from kinspect.kafka.wire.lineorder import LineNumbering
-from kinspect.model import Caps, Counts
+from kinspect.model import NO_EVIDENCE, Caps, Counts, Evidence
 from kinspect.protocol import Message, encode_request, encode_response
 
 CLIENT, BROKER = 0, 1
@@ -57,6 +57,7 @@ class Wire:
     bytes: tuple[int, int] = (1, 1)
     handshake: tuple[tuple[int, int], tuple[int, int]] | None = None
     stepped_at: int | None = None
+    evidence: Evidence = NO_EVIDENCE
     addresses: tuple[tuple[bytes, int], tuple[bytes, int]] = (
         (ip_address("10.0.0.1").packed, 41234),
         (ip_address("10.0.0.9").packed, 9092),

@@ -8,7 +8,7 @@ from kinspect.kafka.exchange.holdings import EXCHANGE_BYTES, Holdings
 from kinspect.kafka.exchange.ledger import Ledger
 from kinspect.kafka.wire.learnednames import LearnedNames
 from kinspect.kafka.wire.lineorder import LineNumbering
-from kinspect.model import Caps, Counts
+from kinspect.model import NO_EVIDENCE, Caps, Counts
 from kinspect.protocol import Message, encode_request, encode_response
 
 CLIENT, BROKER = 0, 1
@@ -22,6 +22,7 @@ class Wire:
     packets = bytes = (1, 1)
     conflicts = (0, 0)
     handshake = stepped_at = None
+    evidence = NO_EVIDENCE
 
     def __init__(self, port):
         self.addresses = ((b"\x0a\0\0\1", port), (b"\x0a\0\0\2", 9092))

@@ -44,7 +44,8 @@ class Framer:
 
     `offset` counts the stream's bytes, including missing ones. Captured bytes are in a message (`message_bytes`, with
     its size), in none (`skipped_bytes`), in one that the stream's end cut off (`unfinished_bytes`), or still held.
-    `longest` is the size of the longest message that is held whole; `unannounced` the owner's mark for a stream seen
+    `longest` is the size of the longest message that is held whole; `first_size` the first size of the stream if no
+    message has it; `unannounced` the owner's mark for a stream seen
     from its middle. `deliver(message, cause)` takes each message; `cause` is the reason why bytes of it are missing
     (`gap`, `snaplen`, `cap`, `total`, or None for the end of the stream). `locate(data)` finds the offset of the next
     message in a desynchronised stream, or returns None; `begins(data)` the first place where one may begin that is not
@@ -52,7 +53,7 @@ class Framer:
     """
 
     STATE: ClassVar = """
-        longest message_bytes offset skipped_bytes unannounced unfinished_bytes _cause _counted _delivered
+        first_size longest message_bytes offset skipped_bytes unannounced unfinished_bytes _cause _counted _delivered
         _first_frame _first_time _have _holes _keep _last_frame _last_time _looks _packets _search_at _search_bytes
         _search_most _searched _searching _size _start
     """.split()
@@ -72,6 +73,7 @@ class Framer:
         self.deliver = deliver
         self.locate = locate
         self.begins = begins
+        self.first_size = 0
         self.message_bytes = 0
         self.skipped_bytes = 0
         self.unfinished_bytes = 0
@@ -255,6 +257,8 @@ class Framer:
         self._kept = 0
         self._have = 0
         self._size = size
+        if not self._start and not 0 <= size <= self.longest:
+            self.first_size = size
         if size < 0:
             self.skipped_bytes += SIZE_BYTES
             self._reset()

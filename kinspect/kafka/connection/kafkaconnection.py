@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from kinspect.kafka.connection.firstbytes import LOOKED_AT, protocol_of
 from kinspect.kafka.connection.framing import Framer
 from kinspect.kafka.connection.orphans import are_responses
 from kinspect.kafka.connection.recognise import (
@@ -27,12 +28,13 @@ from kinspect.kafka.exchange.ledger import NO_BEGIN, NO_BROKER, NO_CLIENT, UNKNO
 from kinspect.kafka.exchange.lines import ConnectionLine
 from kinspect.kafka.wire.ends import Flow, exchange_ends, likely_client
 from kinspect.kafka.wire.lineorder import LineKey, LineNumbering
-from kinspect.model import REQUEST, RESPONSE
+from kinspect.model import FRAME_BITS, FRAME_MASK, REQUEST, RESPONSE
 from kinspect.state import fields, fill
 from kinspect.tls.tlsrecords import looks_like_tls
 
 if TYPE_CHECKING:
     from kinspect.tls.decryptor import Decryptor
+    from kinspect.tls.handshakewatch import HandshakeWatch
 
 KAFKA: Final = "kafka"
 TLS: Final = "tls"
@@ -185,8 +187,8 @@ class KafkaConnection:
     """
 
     __slots__ = """
-        _client _decryptor _flow _framers _held _inside _interface _ledger _holed _numbering _session _tls
-        kind
+        _client _decryptor _flow _framers _heads _held _inside _interface _ledger _holed _numbering _session _tls
+        _watch kind
     """.split()
 
     def __init__(
@@ -208,15 +210,17 @@ class KafkaConnection:
         self._holed = False  # bytes were lost before its protocol was known
         self._session: Session | None = None
         self._framers: list[Framer] | None = None  # of the session, by direction
+        self._heads = (b"", b"")  # of what is not Kafka, by direction
         self._decryptor: Decryptor | None = None
+        self._watch: HandshakeWatch | None = None
         self._inside: KafkaConnection | None = None
 
     # ------------------------------------------------------------------ state
 
     def state(self) -> list[Any]:
         """State for `from_state`, as plain values."""
-        parts = self._held, self._session, self._decryptor, self._inside
-        own = [self.kind, self._client, self._holed, self._numbering.state()]
+        parts = self._held, self._session, self._decryptor, self._inside, self._watch
+        own = [self.kind, self._client, self._holed, self._heads, self._numbering.state()]
         return [own, [part and part.state() for part in parts]]
 
     @classmethod
@@ -224,10 +228,12 @@ class KafkaConnection:
         cls, state: Sequence[Any], flow: Flow, ledger: Ledger, outside: KafkaConnection | None = None
     ) -> KafkaConnection:
         """The connection of `state`. `outside`: the connection whose plaintext it takes."""
-        (kind, client, holed, numbering), (held, session, decryptor, inside) = state
+        (kind, client, holed, heads, numbering), (held, session, decryptor, inside, watch) = state
         own = outside._numbering if outside is not None else LineNumbering.from_state(numbering)
         connection = cls(flow, own, ledger, outside is not None)
         connection.kind, connection._client, connection._holed = kind, client, holed
+        first, second = heads
+        connection._heads = first, second
         if held is not None:
             connection._held = _Held.from_state(held)
             ledger.holdings.hold(connection, connection, connection._held.size + HELD_OVERHEAD)
@@ -235,6 +241,8 @@ class KafkaConnection:
             connection._open_session(frozenset()).restore(session)
         if decryptor is not None:
             connection._inside = cls.from_state(inside, flow, ledger, connection)
+            connection._watch = connection._open_watch()
+            connection._watch.restore(watch)
             connection._decryptor = connection._open_decryptor()
             connection._decryptor.restore(decryptor)
             # Its secrets may have arrived since.
@@ -248,15 +256,22 @@ class KafkaConnection:
         if framers is not None:
             framers[direction].data(time, frame, buffer, start, end)
         elif self._decryptor is not None:
+            if self._watch is not None and not self._watch.over:
+                self._watch.data(direction, buffer, start, end)
             self._decryptor.data(direction, time, frame, buffer, start, end)
-        elif self.kind is None and not self._hold().skips(direction, end - start):
-            self._hold().data(direction, time, frame, buffer[start:end])
-            self._look(end - start)
+        elif self.kind is None:
+            if not self._hold().skips(direction, end - start):
+                self._hold().data(direction, time, frame, buffer[start:end])
+                self._look(end - start)
+        elif len(self._heads[direction]) < LOOKED_AT:
+            self._add_head(direction, buffer[start : min(end, start + LOOKED_AT)])
 
     def gap(self, direction: int, time: int | None, frame: int, size: int, cause: str) -> None:
         if self._session is not None:
             self._session.gap(self._side(direction), time, frame, size, cause)
         elif self._decryptor is not None:
+            if self._watch is not None:
+                self._watch.over = True
             self._decryptor.gap(direction, time, frame, size)
         elif self.kind is None:
             self._holed = True
@@ -410,6 +425,8 @@ class KafkaConnection:
         patience = self._ledger.caps.buffered_bytes if waiting else 0 if whole else HELD_BYTES
         if final or (whole and held.size > patience):
             self._settle(OTHER)
+            for direction in (0, 1):
+                self._add_head(direction, held.head(direction))
         elif held.size > patience:
             self._go_on(held, begun)
 
@@ -465,12 +482,21 @@ class KafkaConnection:
         self._held = None
         self._ledger.holdings.release(self)
 
+    def _add_head(self, direction: int, data: bytes) -> None:
+        """Add to a direction's first bytes."""
+        first, second = self._heads
+        if direction:
+            second = (second + data)[:LOOKED_AT]
+        else:
+            first = (first + data)[:LOOKED_AT]
+        self._heads = first, second
+
     def _decrypt(self, client: int, held: _Held) -> None:
         """Start decryption: held and later data goes through a decryptor."""
         self._client = client
         self._settle(TLS)
         self._inside = KafkaConnection(self._flow, self._numbering, self._ledger, True, self._interface)
-        self._decryptor = self._open_decryptor()
+        self._decryptor, self._watch = self._open_decryptor(), self._open_watch()
         self._replay(held)
 
     def _replay(self, held: _Held) -> None:
@@ -483,6 +509,11 @@ class KafkaConnection:
 
     def _open_decryptor(self) -> Decryptor:
         return self._ledger.open_decryptor(self._client, self._plaintext, self._plaintext_lost)
+
+    def _open_watch(self) -> HandshakeWatch:
+        from kinspect.tls.handshakewatch import HandshakeWatch
+
+        return HandshakeWatch(self._client)
 
     def _plaintext(self, direction: int, time: int | None, frame: int, data: bytes) -> None:
         assert self._inside is not None
@@ -528,6 +559,10 @@ class KafkaConnection:
             session.ends if session else exchange_ends(flow, client, self._ledger, interface=self._interface)
         )
         software = session.software if session else (None, None)
+        first_bytes, answered_with = self._protocols(client)
+        watch, ports = self._watch, self._ledger.kafka_ports
+        first_frame, last_frame = flow.evidence.frames
+        file = first_frame >> FRAME_BITS
         return ConnectionLine(
             key=key,
             connection_id=named.connection_id,
@@ -558,4 +593,35 @@ class KafkaConnection:
             software_version=software[1],
             host=named.host,
             interface=named.interface,
+            client_direction=client,
+            first_bytes=first_bytes,
+            answered_with=answered_with,
+            decode_as=not ports.isdisjoint((named.client_port, named.broker_port)),
+            evidence=flow.evidence,
+            tls_handshake=watch.stage if watch else None,
+            tls_alerts=self._alerts(),
+            file=self._ledger.files[file] if file < len(self._ledger.files) else None,
+            frames=(first_frame & FRAME_MASK, last_frame & FRAME_MASK),
         )
+
+    def _protocols(self, client: int) -> tuple[str | None, str | None]:
+        """What the first bytes of the client and of the broker are, where they were seen."""
+        if self._flow.syn is None or self._holed:
+            return None, None
+        if self.kind == TLS and self._watch is not None:
+            return TLS, TLS if self._watch.told else protocol_of(self._watch.strange)
+        session = self._session
+        if session is None:
+            return protocol_of(self._heads[client]), protocol_of(self._heads[1 - client])
+        size = session.framer(RESPONSE).first_size
+        if size:
+            return KAFKA, protocol_of((size & 0xFFFFFFFF).to_bytes(4, "big"))
+        return KAFKA, KAFKA if self._flow.bytes[1 - client] else None
+
+    def _alerts(self) -> list[tuple[int, int | None, int | None]]:
+        """TLS alerts within the handshake; those that were decrypted instead of what the records' headers tell."""
+        watch, decryptor = self._watch, self._decryptor
+        if watch is None or decryptor is None:
+            return []
+        told = {alert[0]: alert for alert in reversed(decryptor.alerts)}
+        return [told.get(alert[0], alert) if alert[1] is None else alert for alert in watch.alerts]

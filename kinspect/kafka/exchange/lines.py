@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from kinspect.kafka.exchange.exchange import Exchange
-from kinspect.kafka.view.view import SCHEMA_VERSION, iso_time
+from kinspect.kafka.view.view import SCHEMA_VERSION, iso_time, milliseconds
 from kinspect.kafka.wire.eventid import event_id
 from kinspect.kafka.wire.lineorder import LineKey
+from kinspect.model import ICMP_ERRORS, NO_EVIDENCE, Evidence
 
 GAP_CAUSES: Final = ("capture_loss", "snaplen", "mid_start")
 
@@ -64,6 +66,8 @@ class ConnectionLine(NamedTuple):
     `kind` is `kafka`, `tls`, `other` or `empty` (no payload). `packets` and `bytes` are the client's and the
     broker's; of a connection that is not Kafka "client" means the side that opened it, as far as known.
     `conflicting_bytes` were sent again with another value; the first one counts.
+    `client_direction` is the client's direction in `evidence` and in `tls_alerts`, which have direction, level and
+    description. `file`, `frames`: where its first and last packet stand.
     `end_reason` is the reassembly's word (docs/architecture.md). `key`: its place in the order of lines. `host`,
     `interface`: where its first packet was captured, if known.
     """
@@ -97,6 +101,19 @@ class ConnectionLine(NamedTuple):
     software_version: str | None
     host: str | None = None
     interface: str | None = None
+    client_direction: int = 0
+    first_bytes: str | None = None
+    answered_with: str | None = None
+    decode_as: bool = False
+    evidence: Evidence = NO_EVIDENCE
+    tls_handshake: str | None = None
+    tls_alerts: Sequence[tuple[int, int | None, int | None]] = ()
+    file: str | None = None
+    frames: tuple[int, int] = (0, 0)
+
+    def _side(self, direction: int | None) -> str | None:
+        """The sender of a direction."""
+        return None if direction is None else "client" if direction == self.client_direction else "broker"
 
     def to_dict(self) -> dict[str, Any]:
         """The connection as the JSON line's object."""
@@ -126,7 +143,57 @@ class ConnectionLine(NamedTuple):
             },
             **{key: getattr(self, key) for key in ALIKE},
             "alpn": list(self.alpn),
+            **self._evidence(),
+            "frames": {
+                "file": self.file,
+                "first": self.frames[0],
+                "last": self.frames[1],
+                "packets": sum(self.packets),
+            },
             "line_truncated": False,
+        }
+
+    def _evidence(self) -> dict[str, Any]:
+        """The keys that tell of why it failed."""
+        told = self.evidence
+        last = told.unacknowledged
+        return {
+            "syns": told.syns,
+            "refused": told.refused,
+            "icmp": [
+                {
+                    "error": ICMP_ERRORS[error.error],
+                    "mtu": error.mtu or None,
+                    "count": error.times,
+                    "timestamp": iso_time(error.time),
+                }
+                for error in told.errors
+            ],
+            "ended_by": self._side(told.ended_by),
+            "idle_before_end_ms": milliseconds(told.silence),
+            "unacknowledged": None
+            if last is None
+            else {
+                "sender": self._side(last.direction),
+                "bytes": last.size,
+                "times": last.times,
+                "idle_before_ms": milliseconds(max(last.silence, 0)),
+            },
+            "first_bytes": self.first_bytes,
+            "answered_with": self.answered_with,
+            "decode_as": self.decode_as,
+            "tls_handshake": self.tls_handshake,
+            "tls_alerts": [*map(self._alert, self.tls_alerts)],
+        }
+
+    def _alert(self, alert: tuple[int, int | None, int | None]) -> dict[str, str | None]:
+        from kinspect.tls.handshake import ALERT_LEVELS, ALERTS  # most runs have no TLS
+
+        direction, level, description = alert
+        return {
+            "sender": self._side(direction),
+            "level": None if level is None else ALERT_LEVELS.get(level, str(level)),
+            "description": None if description is None else ALERTS.get(description, str(description)),
         }
 
 

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from kinspect.kafka.wire.hashes import sha1
 from kinspect.kafka.wire.learnednames import LearnedNames
-from kinspect.model import Caps, Counts, Origin
+from kinspect.model import Caps, Counts, Evidence, Origin
 
 TCP: Final = 6
 IPV4_BYTES: Final = 4
@@ -38,6 +38,8 @@ class Flow(Protocol):
     def handshake(self) -> tuple[tuple[int, int], tuple[int, int]] | None: ...
     @property
     def stepped_at(self) -> int | None: ...
+    @property
+    def evidence(self) -> Evidence: ...
 
 
 class Shared(Protocol):

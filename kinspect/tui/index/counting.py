@@ -147,13 +147,4 @@ class _Closed:
     def pass_to(self, row: int) -> None:
         """Add those that ended before that row."""
         while self._closed and self._closed[0][0] <= row:
-            _, connection_id, reason, begun, kind, client, broker = self._closed.popleft()
-            line = {
-                "connection_id": connection_id,
-                "end_reason": reason,
-                "handshake_seen": begun,
-                "kind": kind,
-                "client": {"packets": client},
-                "broker": {"packets": broker},
-            }
-            self._answer.add_connection(line)
+            self._answer.add_connection(self._closed.popleft()[1].to_dict())

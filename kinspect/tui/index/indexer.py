@@ -91,9 +91,8 @@ class Inputs:
         return inspector
 
 
-ClosedConnection = tuple[int, str, str, bool, str, int, int]
-"""Number of rows before a connection's end; its id, the reason, and true if its begin was captured; its kind, and the
-packets of the client and of the broker."""
+ClosedConnection = tuple[int, ConnectionLine]
+"""Number of rows before a connection's end, and its line."""
 
 
 class RowBatch(NamedTuple):
@@ -304,8 +303,7 @@ class PendingBatch:
 
     def close(self, line: ConnectionLine) -> None:
         """Add a connection that ended."""
-        told = line.connection_id, line.end_reason, line.handshake_seen, line.kind
-        self._closed.append((self._count, *told, *line.packets))
+        self._closed.append((self._count, line))
 
     def take(
         self,

@@ -15,7 +15,7 @@ from kinspect.kafka.view.view import View
 from kinspect.kafka.wire.ends import Address
 from kinspect.kafka.wire.learnednames import LearnedNames
 from kinspect.kafka.wire.lineorder import LineNumbering
-from kinspect.model import Caps, Counts
+from kinspect.model import NO_EVIDENCE, Caps, Counts, Evidence
 
 from ..script import Script, short
 from ..traffic import connections, kafka_captures
@@ -49,6 +49,7 @@ class Flow:
     conflicts: tuple[int, int] = (0, 0)
     handshake: None = None
     stepped_at: None = None
+    evidence: Evidence = NO_EVIDENCE
 
 
 def write(first: int, pieces: list[tuple[int, bytes | int]]) -> bytes:
