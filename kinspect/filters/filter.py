@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import permutations
 from typing import Any, NamedTuple, Unpack
 
-from kinspect import seen
+from kinspect import filteredvalues
 from kinspect.errors import KinspectError
 from kinspect.facts import Facts
 from kinspect.filters.filterdefinitions import (
@@ -51,7 +51,7 @@ class Filter:
         """`named`: how messages name a filter. Raises KinspectError for a wrong value."""
         self.start: int | None = None
         self.unknown: dict[str, int] = {}
-        self.seen: seen.SeenValues = {}
+        self.seen: filteredvalues.SeenValues = {}
         self.let: list[str] = []
         """The options that the exchange that passed last passes as `exempt` let its API alone."""
         self._any_passed = False
@@ -140,7 +140,7 @@ class Filter:
     def _see(self, asked: ActiveFilter, facts: Facts) -> None:
         kinds = self.seen.setdefault(asked.option, {})
         for kind, values in asked.row.left_out.items():
-            seen.note(kinds, kind, values(facts))
+            filteredvalues.note(kinds, kind, values(facts))
 
     def matches_line(self, line: ConnectionLine | Gap) -> bool:
         """True if a line of another type passes: only the options on addresses and ports apply to it."""

@@ -9,6 +9,7 @@ from operator import ge, lt
 from typing import Annotated, Any, ClassVar, NamedTuple, TypedDict
 
 from kinspect.facts import Facts
+from kinspect.filteredvalues import LARGEST, LONGEST
 from kinspect.filters.values import (
     Instant,
     Patterns,
@@ -31,7 +32,6 @@ from kinspect.kafka.wire.pair import ANSWERED, NO_RESPONSE, ORPHAN, UNANSWERED
 from kinspect.kafka.wire.wait import CAUSES
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import ENVELOPE
-from kinspect.seen import LARGEST, LONGEST
 
 PACKETS, SEGMENTS, HEADS, BODIES, WAITS = "packets", "segments", "heads", "bodies", "waits"
 """What a filter needs: times of packets, both ends of segments, the heads of messages, decoded bodies, or the causes of

@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import UTC
 from typing import TYPE_CHECKING
 
+from kinspect.filteredvalues import LARGEST, ValueCounts, is_greatest, may_be_more
 from kinspect.filters.filterdefinitions import TIMES, definition_of
 from kinspect.kafka.view.view import iso_time
 from kinspect.model import NS_PER_US
 from kinspect.output.clock import NO_DATE, day_and_clock
 from kinspect.output.escape import escape
-from kinspect.seen import LARGEST, ValueCounts, is_greatest, may_be_more
 
 if TYPE_CHECKING:
     from kinspect.output.tally import Tally

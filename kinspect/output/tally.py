@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kinspect import seen
+from kinspect import filteredvalues
+from kinspect.filteredvalues import SeenValues
 from kinspect.kafka.bodysummary import error_counts
 from kinspect.kafka.view.view import iso_time
 from kinspect.kafka.wire.eventid import event_id
 from kinspect.protocol import schema
-from kinspect.seen import SeenValues
 
 if TYPE_CHECKING:
     from kinspect.kafka.exchange.exchange import Exchange
@@ -108,7 +108,7 @@ class Tally:
         self.without_line += other.without_line
         _add(self.error_counts, other.error_counts)
         _add(self.unknown, other.unknown)
-        seen.add(self.seen, other.seen)
+        filteredvalues.add(self.seen, other.seen)
 
 
 def _add(counts: dict[K, int], more: dict[K, int]) -> None:

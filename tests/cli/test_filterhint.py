@@ -7,7 +7,7 @@ import pytest
 from cli.conftest import HEARTBEAT, METADATA, beat, exchange
 from support.pcap import Conversation, pcap
 
-from kinspect.seen import KEPT
+from kinspect.filteredvalues import KEPT
 
 FETCH = 1
 ID = "AAAAAAAAAAAAAAAAAAAAAg"

@@ -1,6 +1,6 @@
 """Values of exchanges that a filter left out, as suggestions."""
 
-from kinspect.seen import KEPT, LONGEST, VALUE_CHARACTERS, add, count_values, note
+from kinspect.filteredvalues import KEPT, LONGEST, VALUE_CHARACTERS, add, count_values, note
 
 
 def test_values_are_counted_by_exchange():
