@@ -35,7 +35,7 @@ from kinspect.analysis.rebalances import (
     MemberTimes,
     Trigger,
 )
-from kinspect.analysis.standing import UNKNOWN, Assigned, ChangeKind, MemberChange, Rebalance, stand_still
+from kinspect.analysis.standstill import UNKNOWN, Assigned, ChangeKind, MemberChange, Rebalance, stand_still
 
 NEW = 2
 """The greatest epoch that a group has with its first member."""

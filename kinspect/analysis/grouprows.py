@@ -27,7 +27,7 @@ from kinspect.analysis.lags import (
 )
 from kinspect.analysis.rebalances import Classic, Departure, GroupHistory, MemberTimes
 from kinspect.analysis.record import EARLIEST, GREATEST, LATEST, LEAST, Record
-from kinspect.analysis.standing import Assigned, Rebalance
+from kinspect.analysis.standstill import Assigned, Rebalance
 from kinspect.kafka.view.view import iso_time, milliseconds
 
 CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"

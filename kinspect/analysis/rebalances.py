@@ -25,7 +25,7 @@ from kinspect.analysis.groupevents import (
     SyncedGroup,
     flat,
 )
-from kinspect.analysis.standing import Assigned, ChangeKind, MemberChange, Rebalance, stand_still
+from kinspect.analysis.standstill import Assigned, ChangeKind, MemberChange, Rebalance, stand_still
 
 MEMBER_JOINED, MEMBER_LEFT, TIMED_OUT = "member_joined", "member_left", "session_timeout"
 SUBSCRIPTION_CHANGED, REJOINED = "subscription_changed", "rejoined"
