@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from kinspect.analysis.answer import Row, Topic
-from kinspect.analysis.epochs import ReconciledGroup
 from kinspect.analysis.groupevents import (
     JoinedGroup,
     LeftGroup,
@@ -26,6 +25,7 @@ from kinspect.analysis.lags import (
     spans_by_name,
 )
 from kinspect.analysis.rebalances import Classic, Departure, GroupHistory, MemberTimes
+from kinspect.analysis.reconciledgroups import ReconciledGroup
 from kinspect.analysis.record import EARLIEST, GREATEST, LATEST, LEAST, Record
 from kinspect.analysis.standstill import Assigned, Rebalance
 from kinspect.kafka.view.view import iso_time, milliseconds
