@@ -25,7 +25,7 @@ INTERPRETED = {
     *(
         f"kinspect/capture/{name}.py" for name in ("keylogfile", "optionfile")
     ),  # asked once a block, and once a run
-    "kinspect/capture/places.py",  # asked once an exchange that somebody looks at
+    "kinspect/capture/frameoffsets.py",  # asked once an exchange that somebody looks at
     # They wait for packets, or for the system.
     *(
         f"kinspect/capture/{name}.py"

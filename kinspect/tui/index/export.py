@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO, NamedTuple
 
 from kinspect.capture import open_timeline
-from kinspect.capture.places import has_places
+from kinspect.capture.frameoffsets import has_places
 from kinspect.capture.source import can_reopen
 from kinspect.capture.writer import PcapngWriter
 from kinspect.errors import KinspectError

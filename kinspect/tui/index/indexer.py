@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, Self
 from kinspect import extensions
 from kinspect.analysis.expected import Expectation
 from kinspect.capture import Timeline
-from kinspect.capture.places import has_places
+from kinspect.capture.frameoffsets import has_places
 from kinspect.capture.source import can_reopen
 from kinspect.capture.timeline import Packets
 from kinspect.errors import CaptureError

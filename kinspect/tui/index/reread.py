@@ -14,7 +14,7 @@ from struct import Struct
 from zlib import crc32
 
 from kinspect.capture import open_timeline
-from kinspect.capture.places import FrameOffsets
+from kinspect.capture.frameoffsets import FrameOffsets
 from kinspect.errors import CaptureError
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.link import Dissector

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kinspect.capture.places import FrameOffsets
+from kinspect.capture.frameoffsets import FrameOffsets
 from kinspect.errors import KinspectError
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.wire.ends import Ends
