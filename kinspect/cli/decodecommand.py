@@ -19,7 +19,7 @@ from kinspect.cli.options import payload_option
 from kinspect.cli.pasted import message_bytes
 from kinspect.cli.progress import working
 from kinspect.cli.rules import OptionRule, check
-from kinspect.cli.textable import aligned
+from kinspect.cli.texttable import aligned
 from kinspect.cli.types import SIZE
 from kinspect.errors import KinspectError
 from kinspect.filters.filterdefinitions import apis

@@ -13,7 +13,7 @@ import click
 from kinspect.cli import completed
 from kinspect.cli.completed import words
 from kinspect.cli.rules import Facts, OptionRule, check
-from kinspect.cli.textable import fits_in_columns, in_columns
+from kinspect.cli.texttable import fits_in_columns, in_columns
 from kinspect.errors import KinspectError
 from kinspect.filters.filterdefinitions import apis, errors
 from kinspect.model import REQUEST, RESPONSE

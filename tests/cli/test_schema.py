@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from kinspect.cli.textable import in_columns
+from kinspect.cli.texttable import in_columns
 
 
 def test_all_apis(kinspect):
