@@ -16,7 +16,7 @@ import click
 
 from kinspect import __version__, extensions
 from kinspect.answers import added_answers, answer_modules, help_lines
-from kinspect.cli import completed
+from kinspect.cli import completions
 from kinspect.errors import KinspectError, shortened
 from kinspect.form import COMPILED
 from kinspect.wording import did_you_mean
@@ -159,7 +159,7 @@ class LazyGroup(click.Group):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Commands and options; else files, as captures may stand alone."""
-        return super().shell_complete(ctx, incomplete) or completed.files(ctx, None, incomplete)
+        return super().shell_complete(ctx, incomplete) or completions.files(ctx, None, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         # One column of names for all sections.
@@ -197,7 +197,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sys.stdout = sys.stdout or _nowhere()
     sys.stderr = sys.stderr or _nowhere()
     try:
-        asked = os.environ.get(completed.VARIABLE)
+        asked = os.environ.get(completions.VARIABLE)
         status = (
             _execute(sys.argv[1:] if arguments is None else list(arguments))
             if asked is None
@@ -221,7 +221,7 @@ def _complete(asked: str) -> int:
 
     # Nothing but words belongs on the line that is being typed.
     extensions.tell = extensions.kept.append
-    return shell_complete(group, {}, PROGRAM, completed.VARIABLE, asked)
+    return shell_complete(group, {}, PROGRAM, completions.VARIABLE, asked)
 
 
 def _execute(arguments: list[str]) -> int:

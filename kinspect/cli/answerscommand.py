@@ -16,7 +16,7 @@ from kinspect.answers.definition import OwnOption
 from kinspect.answers.nextcommand import PLACE, NextCommand
 from kinspect.api import own_options
 from kinspect.capture import Timeline, open_timeline
-from kinspect.cli.completed import files, words
+from kinspect.cli.completions import files, words
 from kinspect.cli.interrupt import Interrupt
 from kinspect.cli.options import (
     AUTO,

@@ -6,7 +6,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from kinspect.cli import PROGRAM, group
-from kinspect.cli.completed import VARIABLE
+from kinspect.cli.completions import VARIABLE
 
 SHELLS = ("bash", "zsh", "fish")
 

@@ -14,7 +14,7 @@ import orjson
 
 from kinspect.cli import candidates, complain
 from kinspect.cli.candidates import BROKEN, CUT, FITS, MOST_MEMORY, TRAILING, Guess, MessageOptions
-from kinspect.cli.completed import files, words
+from kinspect.cli.completions import files, words
 from kinspect.cli.options import payload_option
 from kinspect.cli.pasted import message_bytes
 from kinspect.cli.progress import working

@@ -11,7 +11,7 @@ import click
 
 from kinspect.capture.keylogfile import KeyLogFile
 from kinspect.cli import complain, topicnames
-from kinspect.cli.completed import files
+from kinspect.cli.completions import files
 from kinspect.cli.interrupt import ENDED_BY_SIGNAL
 from kinspect.cli.options import (
     FILTER_OPTIONS,

@@ -25,7 +25,7 @@ from kinspect.capture.ring import BLOCK_BYTES, MOST_RING_BYTES, RING_BYTES
 from kinspect.capture.rotation import Rotation
 from kinspect.capture.save import SaveOptions
 from kinspect.cli import FAILED, complain, outfile
-from kinspect.cli.completed import files, interfaces, words
+from kinspect.cli.completions import files, interfaces, words
 from kinspect.cli.health import health
 from kinspect.cli.interrupt import ENDING, Interrupt
 from kinspect.cli.liveanswers import (

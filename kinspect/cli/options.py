@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from kinspect.cli.completed import files, one_of, words
+from kinspect.cli.completions import files, one_of, words
 from kinspect.cli.outfile import STANDARD
 from kinspect.cli.rules import Facts, OptionRule
 from kinspect.cli.types import COUNT, DURATION, PORT, SIZE, Count, Duration, Number, Size

@@ -14,7 +14,7 @@ import click
 from kinspect.answers import answers
 from kinspect.capture.keylogfile import KeyLogFile
 from kinspect.cli import complain, topicnames
-from kinspect.cli.completed import files, folders, one_of, words
+from kinspect.cli.completions import files, folders, one_of, words
 from kinspect.cli.interrupt import ENDED_BY_SIGNAL, SIGNALS, Interrupt
 from kinspect.cli.options import (
     FILTER_OPTIONS,

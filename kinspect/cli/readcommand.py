@@ -8,7 +8,7 @@ import click
 
 from kinspect.capture import Timeline, open_timeline
 from kinspect.cli import complain, outfile
-from kinspect.cli.completed import files
+from kinspect.cli.completions import files
 from kinspect.cli.interrupt import Interrupt, LateError
 from kinspect.cli.options import (
     FILTER_OPTIONS,

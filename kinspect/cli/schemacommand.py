@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from kinspect.cli import completed
-from kinspect.cli.completed import words
+from kinspect.cli import completions
+from kinspect.cli.completions import words
 from kinspect.cli.rules import Facts, OptionRule, check
 from kinspect.cli.texttable import fits_in_columns, in_columns
 from kinspect.errors import KinspectError
@@ -57,7 +57,7 @@ def _first() -> list[str]:
 
 
 def _second() -> list[str]:
-    return [*errors(), *completed.releases()]
+    return [*errors(), *completions.releases()]
 
 
 @click.command()

@@ -9,8 +9,8 @@ from support.terminal import Terminal
 
 from kinspect.answers.latencyanswer import BY
 from kinspect.cli import commands, main
-from kinspect.cli.completed import VARIABLE
 from kinspect.cli.completioncommand import SHELLS
+from kinspect.cli.completions import VARIABLE
 
 ROOT = Path(__file__).parents[2]
 INTERFACES = [name for _, name in if_nameindex()]
