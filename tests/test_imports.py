@@ -142,8 +142,6 @@ def test_explore_without_textual_says_what_to_install():
 
 
 def test_the_index_of_the_explorer_loads_no_textual():
-    script = (
-        "import sys, kinspect.tui.index.export, kinspect.tui.index.process, kinspect.tui.index.exchangefields"
-    )
+    script = "import sys, kinspect.tui.index.export, kinspect.tui.index.indexprocess, kinspect.tui.index.exchangefields"
     command = [sys.executable, "-c", f"{script}; sys.exit('textual' in sys.modules)"]
     assert subprocess.run(command, check=False).returncode == 0

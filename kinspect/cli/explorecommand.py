@@ -74,7 +74,7 @@ def explore(
     view = View(records=True, payload=payload, show_secrets=show_secrets)
     from kinspect.tui.index.filterline import filter_line
     from kinspect.tui.index.indexer import Inputs
-    from kinspect.tui.index.process import IndexProcess
+    from kinspect.tui.index.indexprocess import IndexProcess
     from kinspect.tui.index.spool import Spool
     from kinspect.tui.index.store import Store
 

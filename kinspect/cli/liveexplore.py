@@ -70,7 +70,7 @@ def explore_live(capture: Live, options: RunOptions) -> int:
     """Explore the exchanges as they come; return the exit status. The capture ends with the explorer."""
     from kinspect.tui.index.filterline import filter_line
     from kinspect.tui.index.indexer import Inputs, RowBatch
-    from kinspect.tui.index.process import IndexProcess
+    from kinspect.tui.index.indexprocess import IndexProcess
     from kinspect.tui.index.spool import Spool
     from kinspect.tui.index.store import Store
 

@@ -18,7 +18,7 @@ from textual.worker import WorkerFailed
 from kinspect.errors import CaptureError
 from kinspect.kafka.view.view import View
 from kinspect.tui.index.indexer import RowBatch
-from kinspect.tui.index.process import IndexProcess
+from kinspect.tui.index.indexprocess import IndexProcess
 from kinspect.tui.index.store import Store
 from kinspect.tui.screens.main import Main
 from kinspect.tui.terminal import Terminal, TerminalDriver

@@ -329,7 +329,7 @@ def test_the_explorer_has_the_lines_among_its_errors(faulty, tmp_path):
     script = """
 import sys
 from kinspect.tui.index.indexer import Inputs
-from kinspect.tui.index.process import IndexProcess
+from kinspect.tui.index.indexprocess import IndexProcess
 from kinspect.tui.index.spool import Spool
 rows, told = IndexProcess(Inputs([sys.argv[1]]), Spool()), []
 while (batch := rows.receive()) is not None:

@@ -21,7 +21,7 @@ import asyncio, sys, time
 from kinspect.kafka.view.view import View
 from kinspect.tui.app import Explorer
 from kinspect.tui.index.indexer import Inputs
-from kinspect.tui.index.process import IndexProcess
+from kinspect.tui.index.indexprocess import IndexProcess
 from kinspect.tui.index.spool import Spool
 from kinspect.tui.index.store import Store
 

@@ -17,7 +17,7 @@ from kinspect.model import Block
 from kinspect.run import Run
 from kinspect.tui.index import indexer, process
 from kinspect.tui.index.indexer import Indexer, Inputs, RowBatch
-from kinspect.tui.index.process import IndexProcess
+from kinspect.tui.index.indexprocess import IndexProcess
 from kinspect.tui.index.spool import Spool
 from kinspect.tui.index.store import Store
 
