@@ -29,7 +29,7 @@ _NO_FILE = {
 }
 
 
-class Target(NamedTuple):
+class OpenedFile(NamedTuple):
     """What output goes to. `own`: it is a regular file of the name that was given, not a pipe, device or stream;
     `made`: it was not there before."""
 
@@ -38,7 +38,7 @@ class Target(NamedTuple):
     made: bool
 
 
-def open_target(path: str, force: bool = False, goes_on: bool = False) -> Target:
+def open_target(path: str, force: bool = False, goes_on: bool = False) -> OpenedFile:
     """Open what a user named, to write behind what is there.
 
     `force`: it may be a file that is there, or a pipe, for whose reader this waits; `goes_on`: a file that is there is
@@ -49,20 +49,20 @@ def open_target(path: str, force: bool = False, goes_on: bool = False) -> Target
         name = stream[1] or stream[2] or stream[3]
         number = numbers[name] if name in numbers else int(name)
         try:
-            return Target(os.dup(number), own=False, made=False)
+            return OpenedFile(os.dup(number), own=False, made=False)
         except OverflowError:
             raise OSError(EBADF, os.strerror(EBADF), path) from None
     try:
-        return Target(make(path), own=True, made=True)
+        return OpenedFile(make(path), own=True, made=True)
     except FileExistsError:
         found = os.lstat(path)
         if stat.S_ISREG(found.st_mode):
             if not force and not goes_on:
                 raise
-            return Target(open_known(path), own=True, made=False)
+            return OpenedFile(open_known(path), own=True, made=False)
     _check(path, found, pipe=force)
     descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NOCTTY)
-    return Target(_checked(path, descriptor, pipe=force), own=False, made=False)
+    return OpenedFile(_checked(path, descriptor, pipe=force), own=False, made=False)
 
 
 def make(path: str, mode: int = PRIVATE, folder: int | None = None) -> int:
