@@ -314,7 +314,7 @@ ANSWER = Definition(
     order="VERDICT, CLIENT ID, ADDRESS, SOFTWARE, TO, REQUESTS, BREAKS, RECORDS",
     options={
         "to": OwnOption(
-            "The release (4.1, 3.9.2), or a capture of the brokers that clients move to; else the newest known release.",
+            "The release (4.1, 3.9.2), or a capture of brokers that clients move to; else the newest known release.",
             "RELEASE|CAPTURE",
             schema.releases,
             _target,
