@@ -222,7 +222,7 @@ class Child:
             for number in ignored:
                 signal.signal(number, signal.SIG_IGN)
             os.nice(nice)
-            # What is said of other packages is for the first process to tell.
+            # The first process reports what is said of other packages.
             extensions.tell = extensions.kept.append
             self._do(work, Channel(theirs))
             status = 0

@@ -18,12 +18,12 @@ def _print(line: str) -> None:
 tell: Callable[[str], None] = _print
 """Takes a line on entry points that are left out."""
 kept: list[str] = []
-"""Lines for another process to tell, where `tell` keeps them."""
+"""Lines for another process to print, where `tell` keeps them."""
 
 
 def added(group: str, taken: Container[str], fault: Callable[[str, Any], str]) -> dict[str, Any]:
     """The rows that other packages add, by their names. `taken`: names of the table's own; `fault`: what is wrong with
-    a row, if anything is. What cannot be a row is told in a line, and left out."""
+    a row, if anything is. What cannot be a row is reported in a line, and left out."""
     from contextlib import redirect_stdout
     from importlib.metadata import EntryPoint, entry_points
 

@@ -253,7 +253,7 @@ def _by_client(
     values: dict[str, V | None], members: dict[str, Member], join: Callable[[list[V]], Any]
 ) -> Row:
     """Values by client id: of several members of one client id as one; None if one is not known. Members that others
-    tell of alone have none."""
+    name have none."""
     found: dict[str, list[V | None]] = {}
     for member, value in values.items():
         if member in members and members[member].client:

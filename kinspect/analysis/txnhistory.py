@@ -116,7 +116,7 @@ class TransactionHistory:
         self._timeout: int | None = None
         # Until when a transaction of a producer cannot have timed out.
         self._lasts: dict[tuple[int, int], int] = {}
-        # Producers that were told, and those found out that they were replaced.
+        # Producers that were answered as fenced, and those known to be replaced.
         self._told: set[tuple[int, int]] = set()
         self._replaced: set[tuple[int, int]] = set()
         # Those with a transaction whose end was not seen.

@@ -85,7 +85,7 @@ KINDS = {api_key: kind for api_key, kind in schema.traits("group").items() if ki
 """The kind of group that an API is for."""
 COORDINATED = schema.apis_with("coordinator", "group")
 OF_ALL = frozenset({FETCH, LIST_OFFSETS, END_TXN})
-"""APIs that tell of all groups, and name none."""
+"""APIs whose responses cover all groups; their requests name none."""
 NOT_THERE = frozenset({"COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"})
 RUNS_KEPT = 100
 """Number of times that a connection's transactions may turn from committed to aborted, or back."""
@@ -423,7 +423,7 @@ class Groups(Answer):
                 self._take_told(group, name, exchange, of_it)
 
     def _take_told(self, group: Group, name: str, exchange: Exchange, told: Struct) -> None:
-        """What an answer about several groups tells of one."""
+        """What a response about several groups says of one."""
         key, api = exchange.key, exchange.api_key
         if told.get("error_code"):
             return
@@ -440,7 +440,7 @@ class Groups(Answer):
                 self._take_member(name, exchange, one)
 
     def _take_member(self, name: str, exchange: Exchange, one: Struct) -> None:
-        """A member as an answer to an administrator tells it."""
+        """A member as a response to an administrator describes it."""
         if not one.get("member_id"):
             return
         member = self._members.of(name, one["member_id"])
@@ -448,7 +448,7 @@ class Groups(Answer):
             member.listed += 1
             instance = one.get("group_instance_id") or one.get("instance_id")
             member.instance = later(member.instance, exchange.key, instance)
-            # What the member's own requests tell comes first.
+            # What the member's own requests say comes first.
             client = (
                 1,
                 exchange.key,

@@ -379,7 +379,7 @@ def _shown(found: Transaction, context: ResultContext) -> Row:
 
 
 def _is_named(partition: Partition) -> bool:
-    """True for a partition that a transaction is told to have; a name or number may have been cut off."""
+    """True for a partition that a message puts into a transaction; a name or number may have been cut off."""
     name, topic_id, index = partition
     return bool(name or topic_id) and name != OFFSETS and index >= 0
 

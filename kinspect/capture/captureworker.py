@@ -54,7 +54,7 @@ class CaptureWorker:
         files: SaveFiles | None,
     ) -> None:
         self._rings = dict(enumerate(rings))
-        # Those whose interface went away, and what is told if it stays away.
+        # Those whose interface went away, and what is reported if it stays away.
         self._away: dict[int, tuple[Ring, str]] = {}
         self._link_types = [ring.link_type for ring in rings]
         self._outbox = outbox

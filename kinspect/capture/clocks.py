@@ -98,7 +98,7 @@ def _note(known: list[tuple[int, int]], number: int, time: int) -> None:
 
 def clock_offsets(captures: Sequence[Iterable[Block]]) -> list[tuple[int, int] | None]:
     """For each capture another one and how far its clock is ahead of that one's, in nanoseconds; None for those that
-    share nothing with an earlier one, or too little to tell."""
+    share nothing with an earlier one, or too little to know."""
     heads = _Heads(captures)
     found = {**_of_acknowledgments(heads), **_of_copies(heads)}
     beside: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
@@ -157,7 +157,7 @@ def _is_one_wire(
 
 def _middle(ways: dict[Key, list[tuple[int, int]]]) -> int | None:
     """The difference, from how much later each direction's packets were seen; None if there is one direction alone,
-    since nothing tells the time that they took."""
+    since the time that they took is unknown."""
     by_pair: defaultdict[Key, list[list[int]]] = defaultdict(list)
     for here, seen in ways.items():
         by_pair[pair(here)].append([time - first for first, time in seen])

@@ -30,7 +30,7 @@ _CALLED = {LOGS: ("log record",), SPANS: ("span",), METRICS: ("state of metrics"
 
 class OtlpSink(Sink):
     """Sends what `asked` names. `waits`: a run that is faster than the collector waits for it; else what is too much is
-    lost, and counted. `silent`: nothing is told before the end. `own`: gives the metrics of kinspect itself, in the
+    lost, and counted. `silent`: nothing is reported before the end. `own`: gives the metrics of kinspect itself, in the
     thread that decodes."""
 
     whole = True

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from kinspect.analysis.metrics import Metric, Series
 
 SUMS = frozenset({SUMMARY, STATS})
-"""Types of lines that tell of exchanges whether or not they have lines."""
+"""Types of lines that count exchanges, whether or not they have lines."""
 RUN_RULES = (*SHOWN_RULES, *OUTPUT_RULES, *LINES_RULES, *OTLP_RULES)
 RUN_FACTS = {**LINE_FACTS, **OTLP_FACTS}
 
@@ -413,7 +413,7 @@ class ReadRun(Run):
 
 
 def _close_all(sinks: Sequence[Sink], read: Input) -> tuple[list[Closed], list[Exception]]:
-    """Close each sink, whatever becomes of the others: what they tell, and the errors of those that fail."""
+    """Close each sink, whatever becomes of the others: what they report, and the errors of those that fail."""
     closed: list[Closed] = []
     failures: list[Exception] = []
     for sink in sinks:

@@ -82,7 +82,7 @@ class JobWorker(Child):
         self.pieces: deque[tuple[memoryview, bool]] = deque()
         """Pieces of its next lines' text; True with those that end a line."""
         self.taken = 0
-        """Bytes of text that were written and that it was not told of."""
+        """Bytes of text that were written and not yet reported to it."""
         self._ring = ring
         self._at = 0
         self.share: dict[str, Any] | None = None

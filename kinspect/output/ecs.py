@@ -282,7 +282,7 @@ PLACES = LinePaths(
     (("kinspect", "response", "body"), ("kinspect", "request", "body"), ("event", "original")),
     ("kinspect", "line_truncated"),
 )
-"""The texts that are JSON, which go first, and the key that tells of it."""
+"""The texts that are JSON, which go first, and the key that says so."""
 
 _MADE_OF = frozenset(
     """

@@ -20,7 +20,7 @@ K = TypeVar("K")
 OPEN_ENDED = """
     packets_without_tcp server_names tls_not_decrypted caps_hit error_counts unknown_to_filters
 """.split()
-"""Keys of the `summary` line with numbers by names that no list tells beforehand."""
+"""Keys of the `summary` line with numbers by names that no list gives beforehand."""
 
 SHOWN, PASSED, LOOKED_AT = "shown", "passed the filters", "looked at"
 """Words for the exchanges that passed the filters; `LOOKED_AT` if nothing is written or filtered."""
@@ -36,7 +36,7 @@ class Tally:
     the captures did. `interface`: the source of the packets, if not files. `unread`: files that could not be read at
     all. `options`: the filters, in the order in which they are applied; `host`: the name of the one that captures, if
     it is live, and `interfaces` those that it captures from; `seen`: values of the exchanges that they left out;
-    `first`, `last`: the times of the first and the last packet, in nanoseconds; `utc`: times are not told in local
+    `first`, `last`: the times of the first and the last packet, in nanoseconds; `utc`: times are not shown in local
     time. `without_line`: exchanges that passed the filters, of a kind that the format has no lines for; `lacks`: why.
     """
 

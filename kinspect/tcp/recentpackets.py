@@ -189,7 +189,7 @@ class RecentPackets:
         """True if a packet equals an earlier one: a copy made by the capture.
 
         A sender numbers its packets (RFC 6864), those it sends again too: a packet with the same IP identification is a
-        copy, though it took another way, or another clock told its time. Without one only what comes `COPY_NS` later at
+        copy, though it took another way, or another clock gave its time. Without one only what comes `COPY_NS` later at
         most is.
         """
         _, time, seq, ack, flags, _, start, end, missing, frame, mark = segment

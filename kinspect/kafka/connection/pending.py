@@ -19,7 +19,7 @@ WAITED_FOR: Final = 16
 MOST_RUNS: Final = 8
 """Number of runs of ids beyond which ids are taken to come again."""
 REPEATED_AMONG: Final = 64
-"""Number of requests in flight, the oldest first, that may be told to have been sent again."""
+"""Number of requests in flight, the oldest first, that may be known to have been sent again."""
 
 
 class Pending:

@@ -475,7 +475,7 @@ class Session:
         if gave_up:
             pending.mix()
         self._holdings.hold(exchange, self, EXCHANGE_BYTES + len(message.raw or b""))
-        # With so many in flight this one's answer is one of many that tell the place.
+        # With so many in flight this one's answer is one of many that show the place.
         if desynchronised and waiting < LOCATED_BY:
             self._looks_back = True
             responses.search()

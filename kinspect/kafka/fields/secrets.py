@@ -21,7 +21,7 @@ CONFIG_VALUE_FIELD: Final = "value"
 """A struct with a text `value` beside one of these is a config entry: DescribeConfigs and its synonyms, CreateTopics
 both ways, AlterConfigs, IncrementalAlterConfigs, a Streams topology's topic configs, ConfigRecord."""
 CONFIG_MARKS: Final = ("is_sensitive", "config_type")
-"""Fields of a config entry in which a broker tells of a secret."""
+"""Fields of a config entry in which a broker marks a secret."""
 
 TOPICS: Final = frozenset({"__cluster_metadata", "@metadata"})
 """Topics whose records may hold secrets."""

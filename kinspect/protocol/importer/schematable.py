@@ -29,7 +29,7 @@ _ERRORS_TITLE = (
 _RELEASES_TITLE = "# release, then key:versions of every API it speaks (u: the newest is unstable)\n"
 _TRAITS = "traits.txt"
 UNTOLD = "?"
-"""What an API's row of `traits.txt` has where somebody has yet to tell."""
+"""What an API's row of `traits.txt` has where somebody has yet to fill it in."""
 
 # Attributes of an API's head, in the order they are written.
 _HEAD = (
@@ -97,13 +97,13 @@ def files(table: SchemaTable) -> dict[str, str]:
 
 
 def untold(table: SchemaTable) -> list[str]:
-    """Key and name of each API whose traits somebody has yet to tell."""
+    """Key and name of each API whose traits somebody has yet to fill in."""
     rows = [line.split() for line in _write_traits(table).splitlines()]
     return [f"{row[0]} {row[1]}" for row in rows if row[0] != "#" and UNTOLD in row]
 
 
 def _write_traits(table: SchemaTable) -> str:
-    """The traits that were told, in columns; a new API has those that somebody has yet to tell."""
+    """The known traits, in columns; a new API has those that somebody has yet to fill in."""
     notes = [line for line in table.traits if line.startswith("#")]
     names, *rows = [line.split() for line in table.traits if not line.startswith("#")]
     told = {int(row[0]): row[2:] for row in rows}

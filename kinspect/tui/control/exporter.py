@@ -21,7 +21,7 @@ COPIED_BYTES = 1_000_000
 
 
 class ExchangeExporter:
-    """Copies and writes exchanges. `screen` runs the threads; `say(text, wrong=...)` tells how it went."""
+    """Copies and writes exchanges. `screen` runs the threads; `say(text, wrong=...)` reports how it went."""
 
     def __init__(self, screen: Screen[Any], store: Store, view: View, say: Callable[..., None]) -> None:
         self._screen = screen

@@ -44,7 +44,7 @@ class PageResult(NamedTuple):
 
 
 class Pages:
-    """Shows one answer at a time in `rows`. `changed` is called whenever what `status` tells has changed."""
+    """Shows one answer at a time in `rows`. `changed` is called whenever what `status` says has changed."""
 
     def __init__(
         self,

@@ -51,7 +51,7 @@ class AnswerProcess:
             try:
                 with theirs:
                     self.child.channel.pass_on(theirs)
-                # Of a process that ends before it has heard all, the reason is told.
+                # If the process ends before it has got all, the reason is reported.
                 with suppress(LostError):
                     channel.send(ASK, *question)
                 while not stopped():

@@ -131,7 +131,7 @@ def _over_spool(
     closed.pass_to(question.rows)
     end = store[question.rows - 1].completed_at if question.rows else NONE
     span = store.start, None if end == NONE else end
-    # Until the end nobody tells how many packets there were.
+    # Until the end the number of packets is unknown.
     summary = store.summary or {**inputs.inspector().summary(), "packets": None, "exchanges": question.rows}
     (found,) = AnswerCounter({question.name: answer}).objects(summary, store.names, span, question.options)
     return Reply(found, lost)

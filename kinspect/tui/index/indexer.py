@@ -125,7 +125,7 @@ class RowBatch(NamedTuple):
 
     @classmethod
     def told(cls, values: Sequence[Any]) -> Self:
-        """The batch whose values another process told: its tuples are lists there."""
+        """The batch whose values another process sent: its tuples are lists there."""
         batch = cls(*values)
         return batch._replace(
             names=[(topic_id, name, (*key,)) for topic_id, name, key in batch.names],

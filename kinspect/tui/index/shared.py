@@ -54,7 +54,7 @@ class _Indexing(WorkerJob):
     lines = EXCHANGES_ONLY
 
     def __init__(self, inputs: Inputs, timeline: Timeline, number: int, count: int) -> None:
-        self._first = number == 0  # it tells where packets are
+        self._first = number == 0  # it sends where packets are
         plain = inputs.plain
         inspector = inputs.inspector(**own_islands(number, count))
         self._run = self.run = CaptureRun(timeline, inspector, plain if self._first else frozenset())

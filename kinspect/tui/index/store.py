@@ -85,7 +85,7 @@ class Store:
             self.unread += batch.unread
 
     def nameless(self, topic: str) -> list[str]:
-        """Ids of a topic that stand in exchanges from before its name was told."""
+        """Ids of a topic that stand in exchanges from before its name was known."""
         told, _ = self.names.all()
         ids = {topic_id for topic_id, name, _ in told if name == topic}
         return [seen for seen in self.seen.get("topic", ()) if seen in ids]

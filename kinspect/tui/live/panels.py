@@ -118,7 +118,7 @@ def _title(picture: Picture, width: int) -> Text:
 
 
 def _keys(picture: Picture) -> tuple[tuple[str, str], ...]:
-    """The keys to be told, those first that may be left out."""
+    """The keys to be shown, those first that may be left out."""
     hold = ("space", "go on" if picture.held else "hold")
     last = ("?", "keys"), ("q", "quit")
     if picture.page is not None:

@@ -156,7 +156,7 @@ _GIST = ("name", "topic", "topic_name_resolved", "topic_id", "partition_index", 
 
 
 def _gist(item: Any) -> Text | None:
-    """A value that tells one struct of an array from the next; None if there is none."""
+    """A value that distinguishes a struct of an array from the next; None if there is none."""
     if not isinstance(item, dict):
         return None
     for key in _GIST:
