@@ -38,7 +38,7 @@ NEWEST_FORMAT = 2
 _VERDICTS = (BREAKS, UNKNOWN, OK)
 
 
-class Target(NamedTuple):
+class OfferedRanges(NamedTuple):
     """What brokers of a capture offer. `name`: that of the capture; `ranges`: as those of a release."""
 
     name: str
@@ -70,11 +70,11 @@ class Upgrade(Answer):
     """Accumulator of the rows. `to`: a release, the newest if None, or what brokers of a capture offer. Raises
     KinspectError for an unknown release."""
 
-    def __init__(self, to: str | Target | None = None) -> None:
+    def __init__(self, to: str | OfferedRanges | None = None) -> None:
         super().__init__()
         releases = schema.releases()
         newest = [*releases][-1]
-        target = to if isinstance(to, Target) else _release(newest if to is None else to)
+        target = to if isinstance(to, OfferedRanges) else _release(newest if to is None else to)
         self._to = target.name
         self._ranges = target.ranges
         self._newest_ranges = releases[newest]
@@ -210,16 +210,18 @@ class Upgrade(Answer):
         return negotiates is False
 
 
-def _release(name: str) -> Target:
+def _release(name: str) -> OfferedRanges:
     release = schema.release(name)
     if release is None:
         raise KinspectError(
             f"there is no release {name!r}, and no such capture: see `kinspect schema releases`"
         )
-    return Target(name.removeprefix("v"), schema.releases()[release])
+    return OfferedRanges(name.removeprefix("v"), schema.releases()[release])
 
 
-def _target(to: str | PathLike[str] | None, rows: Callable[[str, str], list[Row]]) -> str | Target | None:
+def _target(
+    to: str | PathLike[str] | None, rows: Callable[[str, str], list[Row]]
+) -> str | OfferedRanges | None:
     """What brokers offer in the capture of that name, if there is one and no such release. Raises KinspectError."""
     if to is None or schema.release(fspath(to)) is not None or not exists(to):
         return None if to is None else fspath(to)
@@ -232,7 +234,7 @@ def _target(to: str | PathLike[str] | None, rows: Callable[[str, str], list[Row]
         key: VersionRange(max(each[key].low for each in told), min(each[key].high for each in told), False)
         for key in sorted(set.intersection(*map(set, told)))
     }
-    return Target(fspath(to), {key: each for key, each in ranges.items() if each.low <= each.high})
+    return OfferedRanges(fspath(to), {key: each for key, each in ranges.items() if each.low <= each.high})
 
 
 def _offered(broker: Row) -> dict[int, VersionRange]:
