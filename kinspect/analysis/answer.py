@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 from kinspect import state
 from kinspect.analysis import forwards
+from kinspect.analysis.histogram import Histogram
 from kinspect.analysis.membership import Membership, MembershipRequests
 from kinspect.analysis.natcopies import NatCopies
 from kinspect.analysis.record import Record
@@ -27,6 +28,8 @@ NAMES_KEPT = 200_000
 """Largest number of names in all records of an answer."""
 MERGED_KEPT = 5 * NAMES_KEPT
 """Largest number of names that other parts of the run add."""
+BUCKETS_KEPT = 1_000_000
+"""Largest number of buckets of all histograms of an answer."""
 
 Row = dict[str, Any]
 R = TypeVar("R", bound=Record)
@@ -135,6 +138,7 @@ class Answer(ABC):
         self.unmeasured = 0
         self.names_merged = 0
         self._room = NAMES_KEPT
+        self._buckets = 0
         self._parts: list[RecordStore[Any]] = []
         self._requests = MembershipRequests()
         self._memberships = self.records(Membership)
@@ -258,6 +262,13 @@ class Answer(ABC):
         """Count a name, if there is room for it."""
         if name in counts or self._has_room():
             counts[name] = counts.get(name, 0) + times
+
+    def measure(self, histogram: Histogram, value: int) -> None:
+        """Add to a histogram, if there is room for it."""
+        if self._buckets < BUCKETS_KEPT or histogram.has(value):
+            self._buckets += histogram.add(value)
+        else:
+            self.left_out += 1
 
     def _has_room(self, size: int = 1) -> bool:
         if self._room < size:

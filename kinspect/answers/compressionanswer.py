@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -13,7 +13,6 @@ from kinspect.answers.topicsanswer import RECORD_APIS, USE_KEYS, Topics, TopicUs
 from kinspect.kafka.bodysummary import RecordField, RecordRoom
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.records.compression import codec_name
-from kinspect.records.recordset import RecordSet
 from kinspect.records.recordsetreader import RecordSetReader
 from kinspect.records.v2 import HEADER
 from kinspect.wording import counted
@@ -53,7 +52,7 @@ class TopicCompression(Topics):
         reader = RecordSetReader(size, 0, 0, False)
         use.unexpanded += sum(problem.bytes is not None for problem in found.problems)
         use.expanded += found.expanded_bytes  # wrappers of magic 0 and 1
-        for position, batch in _placed(found):
+        for position, batch in found.placed():
             use.batches += 1
             use.bytes += batch["size"]
             self.count(use.codecs, batch["compression"])
@@ -72,17 +71,6 @@ class TopicCompression(Topics):
 
     def result(self, context: ResultContext) -> list[Row]:
         return sorted([_row(*named) for named in self._named(context)], key=_place)
-
-
-def _placed(found: RecordSet) -> Iterator[tuple[int, Row]]:
-    """The batches with their positions in the record set."""
-    skipped = {problem.offset: problem.bytes for problem in found.problems if problem.bytes}
-    position = 0
-    for batch in found:
-        while size := skipped.get(position):
-            position += size
-        yield position, batch
-        position += batch["size"]
 
 
 def _row(key: tuple[Any, ...], topic_id: str | None, use: TopicUse) -> Row:

@@ -21,8 +21,6 @@ from kinspect.kafka.wire.wait import CAUSES, IDLE, RETRANSMITTED, wait
 from kinspect.model import FRAME_BITS, FRAME_MASK, NS_PER_SECOND
 from kinspect.output.columns import Column
 
-BUCKETS_KEPT = 1_000_000
-"""Largest number of buckets of all histograms."""
 SLOW_NS = NS_PER_SECOND
 """Latency from which on an exchange counts as slow, but for causes of `IDLE`."""
 FIRST = {"choose": lambda mine, _: mine}
@@ -64,7 +62,6 @@ class Latency(Answer):
         self._by = names_of(by, "api")
         self._least = None if slow is None else _duration(slow)
         self._lists = self._least is not None and by is None
-        self._buckets = 0
 
     def add(self, exchange: Exchange) -> None:
         if exchange.request is None:
@@ -88,19 +85,13 @@ class Latency(Answer):
                 times.waits[cause] = times.waits.get(cause, 0) + 1
                 times.slow += latency >= SLOW_NS and cause not in IDLE
             times.encrypted += exchange.connection.tls
-            self._measure(times.service, service)
-            self._measure(times.latency, latency)
+            self.measure(times.service, service)
+            self.measure(times.latency, latency)
             if times.slowest is None or service >= times.slowest[0]:
                 # Of two, the first one of the run stays.
                 place = tuple([-number for number in exchange.key])
                 if times.slowest is None or (service, place) > times.slowest[:2]:
                     times.slowest = service, place, _frames(exchange)
-
-    def _measure(self, histogram: Histogram, ns: int) -> None:
-        if self._buckets < BUCKETS_KEPT or histogram.has(ns):
-            self._buckets += histogram.add(ns)
-        else:
-            self.left_out += 1
 
     def _add_slow(self, exchange: Exchange, cause: str | None, latency: int) -> None:
         slow = self._slow.of(exchange.connection.connection_id, exchange.key)

@@ -115,7 +115,7 @@ class _Clients(Clients):
 class _Latency(Latency):
     """Causes of waits; no finding has percentiles."""
 
-    def _measure(self, histogram: Histogram, ns: int) -> None:
+    def measure(self, histogram: Histogram, value: int) -> None:
         pass
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from kinspect.model import Problem
@@ -26,6 +27,16 @@ class RecordSet(list[dict[str, Any]]):
         self.kept = 0
         self.problems: list[Problem] = []
         self.caps_hit: set[str] = set()
+
+    def placed(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The batches with their positions in the record set."""
+        skipped = {problem.offset: problem.bytes for problem in self.problems if problem.bytes}
+        position = 0
+        for batch in self:
+            while size := skipped.get(position):
+                position += size
+            yield position, batch
+            position += batch["size"]
 
     def problem(self, code: str, message: str, offset: int, skipped: int | None = None) -> None:
         """Add a problem, once per code and place: a wrapper may hold millions of broken messages."""

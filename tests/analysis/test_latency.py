@@ -6,8 +6,9 @@ import pytest
 from support.captures import CAPTURES, captures, each_folder
 from support.pcap import pcap
 
+from kinspect.analysis.answer import BUCKETS_KEPT
 from kinspect.analysis.histogram import ERROR
-from kinspect.answers.latencyanswer import BUCKETS_KEPT, Latency
+from kinspect.answers.latencyanswer import Latency
 from kinspect.errors import KinspectError
 from kinspect.kafka.bodysummary import topics_named
 
@@ -390,7 +391,7 @@ def test_other_options_are_refused(options):
 
 def test_buckets_are_limited(tmp_path, monkeypatch):
     assert BUCKETS_KEPT < 10_000_000
-    monkeypatch.setattr("kinspect.answers.latencyanswer.BUCKETS_KEPT", 3)
+    monkeypatch.setattr("kinspect.analysis.answer.BUCKETS_KEPT", 3)
     talk = Talk()
     for after in (1, 10, 100):
         talk.answers(talk.asks(HEARTBEAT, 2, BEAT), BEATEN, after)

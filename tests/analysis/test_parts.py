@@ -39,6 +39,7 @@ from support.weaker import (
 
 from kinspect.analysis.expected import EXPECTED
 from kinspect.answers import answers
+from kinspect.answers.settingsanswer import FLAGS, MEASURED, TOLD
 from kinspect.errors import KinspectError
 from kinspect.kafka.connection.roles import stronger
 from kinspect.kafka.exchange.exchange import Exchange
@@ -66,7 +67,7 @@ EXCEPTED = {
     # A packet behind its connection's end, which alone begins one.
     ("clients", "3.9.2/sasl_plain.pcap.gz"),
     # Connections have several client ids, but one role and software, and answers alone are taken for the last one's.
-    *((answer, name) for answer in ("clients", "upgrade") for name in ALL if "/sweep-" in name),
+    *((answer, name) for answer in ("clients", "upgrade", "settings") for name in ALL if "/sweep-" in name),
     ("clients", "0.8.2.2/highlevel-consumer-kafka-offsets.pcap.gz"),
     ("clients", "0.10.0.1/old-scala-clients.pcap.gz"),
 }
@@ -128,6 +129,11 @@ def number_of(now: Any, was: list[Any], part: Part) -> bool:
     return None in was or count(now, was, part)
 
 
+def measured(now: Any, was: list[Any], part: Part) -> bool:
+    """Not known, or quantiles; none where the whole has none."""
+    return now is None or quantiles(now, [each or {"max": None} for each in was], part)
+
+
 COMPARED = {
     "summary": Rows(
         {"finding": ()},
@@ -170,6 +176,18 @@ COMPARED = {
             "saved_bytes": anything,
             "unexpanded": count,
             "incomplete": anything,
+        },
+    ),
+    "settings": Rows(
+        {**CLIENT, "role": ()},
+        {
+            **SOFTWARE,
+            **dict.fromkeys(TOLD, counts),
+            # One that none of fewer requests shows.
+            **dict.fromkeys(FLAGS, flag(False)),
+            **dict.fromkeys(MEASURED, measured),
+            "empty_fetches": anything,
+            "findings": each(finding=fact, evidence=anything, advice=fact),
         },
     ),
     "clients": Rows(
