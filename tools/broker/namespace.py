@@ -59,6 +59,7 @@ class Network:
         "flush ruleset",
         "add table inet router",
         "add chain inet router forward { type filter hook forward priority 0; }",
+        "add chain inet router output { type filter hook output priority 0; }",
     )
 
     def __init__(self) -> None:
@@ -72,6 +73,7 @@ class Network:
                 self._made.enter_context(namespace)
             self.router.set("net.ipv4.ip_forward=1")
             self.router.set("net.ipv6.conf.all.forwarding=1")
+            self.router.set("net.ipv4.icmp_ratelimit=0")
             for side, namespace in (("client", self.client), ("broker", self.broker)):
                 self._connect(side, namespace)
             self._made = self._made.pop_all()
@@ -96,14 +98,18 @@ class Network:
             )
 
     def let(self, rules: tuple[str, ...] = (), mtu: int = 1500, idle: int = 432_000) -> None:
-        """Let the router forward by these rules of nftables alone, packets of this size towards the broker.
+        """Let the router work by these rules of nftables alone, with packets of this size towards the broker.
 
         A connection that was silent for `idle` seconds is unknown to it: to rules, its state is `invalid`.
         """
-        commands = [*self._BEGINNING, *(f"add rule inet router forward {rule}" for rule in rules)]
+        commands = [*self._BEGINNING, *(f"add rule inet router {rule}" for rule in rules)]
         run([*self.router.inside, self._nft, "; ".join(commands)], "the router's rules")
         self.router.ip(f"link set broker mtu {mtu}")
         if rules:
             self.router.set("net.netfilter.nf_conntrack_tcp_loose=0")
             self.router.set(f"net.netfilter.nf_conntrack_tcp_timeout_established={idle}")
         self.client.ip("route flush cache")
+
+    def end_connections(self) -> None:
+        """End what is left of connections of clients that are gone."""
+        run([*self.client.inside, program("ss", "iproute2"), "-t", "-K"], "connections do not end")

@@ -35,7 +35,7 @@ AFTERMATH = 0.3
 PATIENCE = 30
 """Seconds until every connection of a scenario must have ended."""
 
-COMPRESSED_FROM = 20_000
+COMPRESSED_FROM = 5_000
 """Size in bytes above which a file is kept with gzip."""
 
 
@@ -202,11 +202,12 @@ def record_trouble(stage: Stage, name: str, folder: Path) -> Path:
     """Capture a trouble on the client's side into folder/connect/, with its row; return the capture's path."""
     with tempfile.TemporaryDirectory(prefix="kinspect-record-") as place:
         raw = Path(place) / "capture"
-        # Without ICMPv6 of the neighbours.
-        packets = "tcp or icmp or (icmp6 and ip6[40] < 128)"
+        # TCP and the errors that quote it.
+        packets = "tcp or (icmp and icmp[17] = 6) or (icmp6 and ip6[40] < 128 and ip6[54] = 6)"
         with tcpdump(raw, Network.INTERFACE, packets, stage.network.client.inside):
             told = stage.perform(name)
         captured = raw.read_bytes()
+    stage.clear()
     capture = keep(folder, f"connect/{name}.pcap", captured)
     write_row(folder, capture, stage.server, told)
     return folder / capture

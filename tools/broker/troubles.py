@@ -17,9 +17,10 @@ from central import program, run
 
 from broker import scenarios
 from broker.namespace import Network, address
-from broker.server import HOST, Server
+from broker.server import HOST, USERS, Server
 
 TOPIC = "orders"
+USER, PASSWORD = USERS["PLAIN"]
 CLOSED = 9999
 """A port at which nobody listens."""
 
@@ -43,7 +44,7 @@ LISTENERS = {
     "EXPIRED": Listener(9196, certificate="expired"),
     "FOREIGN": Listener(9197, certificate="foreign"),
     "MISNAMED": Listener(9198, certificate="misnamed"),
-    "OLD": Listener(9199, certificate="right"),
+    "OLD": Listener(9199, certificate="foreign"),
 }
 
 
@@ -70,16 +71,21 @@ class Trouble(NamedTuple):
     clients: tuple[str, ...] = ("java", "librdkafka", "aiokafka")
     command: tuple[str, ...] = ()
     """A program that is no client of Kafka, instead; `{host}` and `{port}` stand for the broker's."""
+    secrets: tuple[str, ...] = ()
     asked: Mapping[str, Any] = {}
     """How the clients connect, beyond `ASKED`; under a client's name are settings in its own words."""
     settings: Mapping[str, str] = {}
     """Settings of the broker."""
 
 
-ASKED = {"topic": TOPIC, "times": 1, "silence": 0, "size": 20, "seconds": 4}
-"""How many records a client sends, of which size, how long it is silent between them and waits for each."""
+ASKED = {"topic": TOPIC, "times": 1, "silence": 0, "size": 20, "seconds": 4, "anew": False}
+"""How many records a client sends, of which size, how long it is silent between them and waits for each.
+
+`anew` is a new client for each.
+"""
 
 TO_CLOSED = f"tcp dport {CLOSED}"
+FORGOTTEN = "forward ct state invalid"
 ERROR, WARNING, NOTE = "error", "warning", "note"
 
 TROUBLES = {
@@ -96,28 +102,28 @@ TROUBLES = {
         "advertised.listeners tells a port whose packets a router drops",
         {"no_answer": ERROR},
         "CLOSED",
-        (f"{TO_CLOSED} drop",),
+        (f"forward {TO_CLOSED} drop",),
         asked={"seconds": 6},
     ),
     "port-unreachable": Trouble(
         "advertised.listeners tells a port that a router refuses with ICMP port unreachable",
         {"unreachable": ERROR},
         "CLOSED",
-        (f"{TO_CLOSED} reject with icmp port-unreachable",),
+        (f"forward {TO_CLOSED} reject with icmp port-unreachable",),
         clients=("java", "librdkafka"),
     ),
     "prohibited": Trouble(
         "advertised.listeners tells a port that a router refuses with ICMP administratively prohibited",
         {"unreachable": ERROR},
         "CLOSED",
-        (f"{TO_CLOSED} reject with icmp admin-prohibited",),
+        (f"forward {TO_CLOSED} reject with icmp admin-prohibited",),
         clients=("aiokafka",),
     ),
     "prohibited-ipv6": Trouble(
         "advertised.listeners tells a port that a router refuses with ICMPv6 administratively prohibited",
         {"unreachable": ERROR},
         "CLOSED6",
-        (f"{TO_CLOSED} reject with icmpv6 admin-prohibited",),
+        (f"forward {TO_CLOSED} reject with icmpv6 admin-prohibited",),
         clients=("librdkafka",),
     ),
     "absent": Trouble(
@@ -146,6 +152,137 @@ TROUBLES = {
         {"not_kafka": WARNING},
         first=True,
         command=("curl", "-sS", "-m", "5", "http://{host}:{port}/"),
+    ),
+    "expired": Trouble(
+        "the broker's certificate has expired",
+        {"tls_failed": ERROR},
+        "EXPIRED",
+        tls=True,
+        asked={"seconds": 2},
+    ),
+    "foreign": Trouble(
+        "the broker's certificate is of an authority that the client does not trust",
+        {"tls_failed": ERROR},
+        "FOREIGN",
+        tls=True,
+        asked={"seconds": 2},
+    ),
+    "misnamed": Trouble(
+        "the broker's certificate is for another name",
+        {"tls_failed": ERROR},
+        "MISNAMED",
+        tls=True,
+        asked={"seconds": 2},
+    ),
+    "foreign-tls12": Trouble(
+        "the broker's certificate is of an authority that the client does not trust, with TLS 1.2: its alert is seen",
+        {"tls_failed": ERROR},
+        "OLD",
+        tls=True,
+        clients=("java", "librdkafka"),
+        asked={"seconds": 2},
+    ),
+    "tls-version": Trouble(
+        "a client of TLS 1.3 alone at a broker of TLS 1.2 alone",
+        {"tls_failed": ERROR},
+        "OLD",
+        tls=True,
+        clients=("java",),
+        asked={"seconds": 2, "java": {"ssl.enabled.protocols": "TLSv1.3"}},
+    ),
+    "health-check": Trouble(
+        "a health check connects and closes, after a client of Kafka",
+        {"closed_early": NOTE},
+        first=True,
+        command=("bash", "-c", "for i in 1 2 3; do exec 3<>/dev/tcp/{host}/{port}; exec 3>&-; sleep 1; done"),
+    ),
+    "password": Trouble(
+        "SASL PLAIN with a wrong password",
+        {"login_refused": ERROR},
+        "SASL_PLAINTEXT",
+        secrets=(f"not {PASSWORD}",),
+        clients=("java", "librdkafka"),
+        asked={
+            "java": {
+                "security.protocol": "SASL_PLAINTEXT",
+                "sasl.mechanism": "PLAIN",
+                "sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required "
+                f'username="{USER}" password="not {PASSWORD}";',
+            },
+            "librdkafka": {
+                "security.protocol": "sasl_plaintext",
+                "sasl.mechanism": "PLAIN",
+                "sasl.username": USER,
+                "sasl.password": f"not {PASSWORD}",
+            },
+        },
+    ),
+    "no-login": Trouble(
+        "a client without a login at a listener with SASL: the broker closes at its Metadata",
+        {},
+        "SASL_PLAINTEXT",
+        clients=("java", "librdkafka"),
+        asked={"seconds": 2},
+    ),
+    "old-versions": Trouble(
+        "a client that is told to speak as to a broker of 0.9: 4.x closes at its Produce",
+        {"version_refused": ERROR},
+        clients=("librdkafka",),
+        asked={"librdkafka": {"api.version.request": "false", "broker.version.fallback": "0.9.0.1"}},
+    ),
+    "small-mtu": Trouble(
+        "a record of 5,000 bytes over a link with an MTU of 1,400, which the router tells",
+        {"packets_too_large": WARNING},
+        mtu=1400,
+        clients=("librdkafka",),
+        asked={"size": 5000},
+    ),
+    "black-hole": Trouble(
+        "a record of 5,000 bytes over a link with an MTU of 1,400; the router tells nothing",
+        {"large_packets_lost": ERROR},
+        "PLAINTEXT",
+        ("output icmp type destination-unreachable drop",),
+        mtu=1400,
+        asked={"size": 5000, "seconds": 6},
+    ),
+    "forgotten": Trouble(
+        "a router forgets a connection after a second of silence, and drops its packets",
+        {"closed_idle": WARNING},
+        "PLAINTEXT",
+        (f"{FORGOTTEN} drop",),
+        idle=1,
+        asked={"times": 2, "silence": 3, "seconds": 5},
+    ),
+    "reset": Trouble(
+        "a router forgets a connection after a second of silence, and answers its packets with a reset",
+        {"closed_idle": WARNING},
+        "PLAINTEXT",
+        (f"{FORGOTTEN} reject with tcp reset",),
+        idle=1,
+        asked={"times": 2, "silence": 3},
+    ),
+    "prohibited-later": Trouble(
+        "a router forgets a connection after a second of silence, and says administratively prohibited",
+        {"closed_idle": WARNING, "unreachable": ERROR},
+        "PLAINTEXT",
+        (f"{FORGOTTEN} reject with icmp admin-prohibited",),
+        idle=1,
+        clients=("librdkafka",),
+        asked={"times": 2, "silence": 3, "seconds": 5},
+    ),
+    "idle": Trouble(
+        "connections.max.idle.ms of 2 s: a client is silent for 4 s, closes when the broker does, and asks on a new "
+        "connection",
+        {},
+        clients=("java", "aiokafka"),
+        asked={"times": 2, "silence": 4},
+        settings={"connections.max.idle.ms": "2000"},
+    ),
+    "churn": Trouble(
+        "a new client for each of 32 records, three in a second",
+        {"churn": WARNING},
+        clients=("librdkafka",),
+        asked={"times": 32, "silence": 0.28, "anew": True},
     ),
 }
 
@@ -248,21 +385,24 @@ class Stage:
             first = self._client(trouble._replace(tls=secure, asked={}), "librdkafka", "first")
             told["clients"] = f"{first['clients']}, then {client}"
         self.network.let(trouble.rules, trouble.mtu, trouble.idle)
-        try:
-            if trouble.command:
-                self._command(trouble)
-            else:
-                then = self._client(trouble, client, name)
-                told["clients"] = then["clients"]
-        finally:
-            self.network.let()
+        if trouble.command:
+            self._command(trouble)
+        else:
+            then = self._client(trouble, client, name)
+            told["clients"] = then["clients"]
         time.sleep(0.5)  # what ends the connections
         return {
             **told,
             "what": trouble.what,
             "ports": str(LISTENERS[trouble.listener].port),
-            "facts": {"connect": trouble.problems},
+            "facts": {"connect": trouble.problems}
+            | ({"secrets": trouble.secrets} if trouble.secrets else {}),
         }
+
+    def clear(self) -> None:
+        """Let nothing of a trouble reach the next one."""
+        self.network.let()
+        self.network.end_connections()
 
     def _client(self, trouble: Trouble, client: str, name: str) -> dict[str, Any]:
         asked = {**ASKED, **trouble.asked}

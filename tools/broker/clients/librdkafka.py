@@ -210,12 +210,15 @@ def sasl(ledger: Ledger, servers: str, users: dict[str, tuple[str, str]]) -> Non
 
 
 def connect(ledger: Ledger, servers: str, asked: dict[str, Any]) -> None:
-    settings = quiet(servers, client_id=ledger.client("client"), reconnect_backoff_ms="500")
+    settings = quiet(servers, client_id=ledger.client("client"), reconnect_backoff_ms="1000")
     if "ca" in asked:
         settings |= {"security.protocol": "ssl", "ssl.ca.location": asked["ca"]}
-    producer = Producer(settings | asked.get("librdkafka", {}))
+    settings |= asked.get("librdkafka", {})
+    producer = Producer(settings)
     for number in range(asked["times"]):
         time.sleep(asked["silence"] if number else 0)
+        if number and asked["anew"]:
+            producer = Producer(settings)
         producer.produce(asked["topic"], "x" * asked["size"])
         producer.flush(asked["seconds"])
     producer.purge()
