@@ -176,7 +176,7 @@ def _first_times(one: set[int], other: set[int]) -> set[int]:
 
 @dataclass(slots=True)
 class _Settings(Record):
-    """What the requests of a client in one role tell and show. Flags are None, 0 or 1. `told`: requests by the name in
+    """What the requests of a client in one role carry and show. Flags are None, 0 or 1. `told`: requests by the name in
     `_TOLD` and the values of its keys; `brokers`: connections by broker; `text_bytes`: those of uncompressed batches of
     text; `wide`: large Fetches without a session; `read_from`: answers with records by rack, node, topic and partition.
     """
@@ -442,7 +442,7 @@ class Settings(Answer):
         rebalance = body.get("rebalance_timeout_ms")
         told = (
             body.get("session_timeout_ms"),
-            # Of an epoch's members −1 stands for what was told before (KIP-848).
+            # Of an epoch's members −1 means unchanged (KIP-848).
             None if rebalance == -1 else rebalance,
             body.get("group_instance_id") or body.get("instance_id"),
             body.get("rack_id"),
@@ -818,7 +818,7 @@ _MEANINGS: Final = {
 
 ANSWER = Definition(
     Settings,
-    help="How clients are configured, as far as the wire tells, and what may be wrong with it.",
+    help="How clients are configured, as far as the wire shows, and what may be wrong with it.",
     page="m",
     about="what requests tell of a client's settings, and what may be wrong",
     columns=(
