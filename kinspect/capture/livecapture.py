@@ -1,7 +1,7 @@
 """Packets from network interfaces, as they arrive.
 
     rings = open_rings(["eth0"])         # needs the right to capture
-    capture = Live(rings, Settings(), CaptureLimits())
+    capture = Live(rings, CaptureSettings(), CaptureLimits())
     capture.start()
     for block in capture:
         ...                              # model.Block
@@ -40,7 +40,7 @@ from kinspect.model import Block, Origin
 LOST = "what it had not handed over is lost"
 
 
-class Settings(NamedTuple):
+class CaptureSettings(NamedTuple):
     """Capture settings: bytes captured of each packet, a filter that runs in the kernel (tcpdump's syntax), bytes of
     the kernel's ring for each interface and of the queue behind it, and where packets are saved."""
 
@@ -104,7 +104,7 @@ class Live:
     The interfaces, which share one numbering, stand for the file.
     """
 
-    def __init__(self, rings: list[Ring], settings: Settings, plan: CaptureLimits) -> None:
+    def __init__(self, rings: list[Ring], settings: CaptureSettings, plan: CaptureLimits) -> None:
         """Packets are received from here on. Raises CaptureError if an interface is down or the filter is not valid."""
         names = [ring.interface for ring in rings]
         self.files = [",".join(names)]
@@ -244,7 +244,7 @@ class Live:
         return block
 
 
-def _program(ring: Ring, settings: Settings) -> list[bpf.Instruction] | None:
+def _program(ring: Ring, settings: CaptureSettings) -> list[bpf.Instruction] | None:
     if settings.bpf is not None:
         return bpf.compiled(settings.bpf, ring.link_type, settings.snaplen)
     return None if settings.snaplen >= BLOCK_BYTES else bpf.whole(settings.snaplen)

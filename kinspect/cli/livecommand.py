@@ -19,7 +19,7 @@ from kinspect.answers.answerobject import JSON
 from kinspect.capture.captureworker import CaptureLimits
 from kinspect.capture.handover import QUEUE_BYTES
 from kinspect.capture.keylogfile import KeyLogFile
-from kinspect.capture.livecapture import Live, Settings, interface_names, open_rings
+from kinspect.capture.livecapture import CaptureSettings, Live, interface_names, open_rings
 from kinspect.capture.privileges import drop
 from kinspect.capture.ring import BLOCK_BYTES, MOST_RING_BYTES, RING_BYTES
 from kinspect.capture.rotation import Rotation
@@ -210,7 +210,7 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
     chosen = ("snaplen", "bpf", "ring_bytes", "queue_bytes")
     capture = Live(
         rings,
-        Settings(**{name: values[name] for name in chosen}, saving=saving),
+        CaptureSettings(**{name: values[name] for name in chosen}, saving=saving),
         CaptureLimits(values["duration"], values["count"], keylog.more if keylog else bytes),
     )
     if values["explore"]:

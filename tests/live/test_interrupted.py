@@ -3,14 +3,14 @@
 import pytest
 
 from kinspect.capture.captureworker import CaptureLimits
-from kinspect.capture.livecapture import Live, Settings
+from kinspect.capture.livecapture import CaptureSettings, Live
 
 
 def test_nothing_is_read_behind_half_a_message(monkeypatch):
     def interrupted():
         raise KeyboardInterrupt
 
-    capture = Live([], Settings(), CaptureLimits())
+    capture = Live([], CaptureSettings(), CaptureLimits())
     capture.start()
     monkeypatch.setattr(capture._inbox, "message", interrupted)
     with pytest.raises(KeyboardInterrupt):
@@ -20,7 +20,7 @@ def test_nothing_is_read_behind_half_a_message(monkeypatch):
 
 
 def test_what_never_began_can_be_closed():
-    capture = Live([], Settings(), CaptureLimits())
+    capture = Live([], CaptureSettings(), CaptureLimits())
     assert list(capture) == []
     capture.stop()
     capture.close()
