@@ -124,7 +124,7 @@ SIDES = ("client", "broker")
 
 
 @dataclass(slots=True)
-class _Seen(Record):
+class _ConnectionSides(Record):
     """Connections, and those without a packet of one side."""
 
     connections: int = 0
@@ -138,7 +138,7 @@ class _Sides(Answer):
 
     def __init__(self) -> None:
         super().__init__()
-        self._seen = self.records(_Seen)
+        self._seen = self.records(_ConnectionSides)
 
     def add(self, exchange: Exchange) -> None:
         """Its connection's line says so."""
