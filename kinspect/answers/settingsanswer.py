@@ -621,7 +621,7 @@ class _Seen(NamedTuple):
         return 0 if busiest is None else busiest.per_second
 
 
-class Finding(NamedTuple):
+class SettingRule(NamedTuple):
     """What may be wrong with a client's settings. `evidence`: a text about it, empty if it is not so."""
 
     evidence: Callable[[_Seen], str]
@@ -717,35 +717,37 @@ def _replica_far(seen: _Seen) -> str:
     return f"{counted(far, 'answer')} with records from another rack than the client's, which has a replica"
 
 
-FINDINGS: Final[dict[str, Finding]] = {
-    "acks_none": Finding(_acks(0), "records are lost unseen: acks=all where that matters"),
-    "acks_leader_only": Finding(
+FINDINGS: Final[dict[str, SettingRule]] = {
+    "acks_none": SettingRule(_acks(0), "records are lost unseen: acks=all where that matters"),
+    "acks_leader_only": SettingRule(
         _acks(1), "records are lost if the leader fails before its followers have them: acks=all"
     ),
-    "not_idempotent": Finding(
+    "not_idempotent": SettingRule(
         _not_idempotent, "retries may write records twice or out of order: enable.idempotence=true"
     ),
-    "uncompressed": Finding(_uncompressed, "text shrinks to a third or less: compression.type=lz4 or zstd"),
-    "tiny_batches": Finding(_tiny_batches, "let batches fill: linger.ms of 5 to 100, batch.size"),
-    "busy_polling": Finding(
+    "uncompressed": SettingRule(
+        _uncompressed, "text shrinks to a third or less: compression.type=lz4 or zstd"
+    ),
+    "tiny_batches": SettingRule(_tiny_batches, "let batches fill: linger.ms of 5 to 100, batch.size"),
+    "busy_polling": SettingRule(
         _busy_polling, "let the broker wait for records: fetch.max.wait.ms=500, fetch.min.bytes=1 or more"
     ),
-    "commits_too_often": Finding(
+    "commits_too_often": SettingRule(
         _commits_too_often, "commit after some hundred records or some seconds, not after each record"
     ),
-    "no_fetch_sessions": Finding(
+    "no_fetch_sessions": SettingRule(
         _no_fetch_sessions,
         "each Fetch names all partitions: a client with KIP-227, and room for it at the broker"
         " (max.incremental.fetch.session.cache.slots)",
     ),
-    "short_session": Finding(
+    "short_session": SettingRule(
         _short_session, "a pause of the process ends the membership: session.timeout.ms=45000"
     ),
-    "heartbeat_too_slow": Finding(
+    "heartbeat_too_slow": SettingRule(
         _heartbeat_too_slow, "heartbeat.interval.ms: a third of session.timeout.ms, or less"
     ),
-    "many_producers": Finding(_many_producers, "use one producer for all records of a process"),
-    "replica_far": Finding(
+    "many_producers": SettingRule(_many_producers, "use one producer for all records of a process"),
+    "replica_far": SettingRule(
         _replica_far, "brokers need replica.selector.class=RackAwareReplicaSelector (KIP-392)"
     ),
 }
