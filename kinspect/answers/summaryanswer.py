@@ -16,6 +16,7 @@ from kinspect.answers import celltexts
 from kinspect.answers.authanswer import Auth
 from kinspect.answers.brokersanswer import Brokers
 from kinspect.answers.clientsanswer import Clients, ClientUse
+from kinspect.answers.connectanswer import PROBLEMS, Connect
 from kinspect.answers.definition import Definition, Key
 from kinspect.answers.errorsanswer import UNANSWERED, Errors
 from kinspect.answers.groupsanswer import Groups
@@ -156,6 +157,7 @@ class _Sides(Answer):
 
 
 PARTS: dict[str, type[Answer]] = {
+    "connect": Connect,
     "topics": _Topics,
     "clients": _Clients,
     "groups": Groups,
@@ -275,6 +277,19 @@ def _nodes(asked: list[Row]) -> tuple[int | None, list[str]]:
     return len(asked if others else nodes) if is_known else None, [*nodes.values(), *others]
 
 
+def _connects(rows: Rows) -> Iterator[Finding]:
+    """Why clients cannot connect; logins have a finding of their own."""
+    for problem in PROBLEMS:
+        chosen = [row for row in rows["connect"] if row["problem"] == problem and row["severity"] != NOTE]
+        if chosen and problem != "login_refused":
+            who = _listed(
+                f"{row['client_id'] or row['client_ip']} to {row['told_as'] or row['broker']}"
+                for row in chosen
+            )
+            severity = min((row["severity"] for row in chosen), key=SEVERITIES.index)
+            yield Finding(problem, severity, sum(row["count"] for row in chosen), who, "connect")
+
+
 def _failures(rows: Rows) -> Iterator[Finding]:
     refused = [row for row in rows["auth"] if row["failed"] or row["probably_failed"]]
     count = sum(row["failed"] + row["probably_failed"] for row in refused)
@@ -365,6 +380,7 @@ def _brokers(rows: Rows) -> Iterator[Finding]:
 
 
 _FINDERS: tuple[Callable[[Rows], Iterator[Finding]], ...] = (
+    _connects,
     _one_sided,
     _failures,
     _groups,

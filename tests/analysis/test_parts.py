@@ -317,6 +317,23 @@ COMPARED = {
             "tls": fact,
         },
     ),
+    "connect": Rows(
+        {"problem": (), "client_ip": (), "broker": ()},
+        {
+            **TIMES,
+            "severity": anything,
+            "client_id": anything,
+            "told_by": anything,
+            "told_as": fact,
+            "count": count,
+            "detail": anything,
+            "frames": place,
+            "meaning": fact,
+            "advice": fact,
+        },
+        # What is not answered so far may be yet; what other connections tell may come.
+        is_so_far=lambda row: True,
+    ),
     "transactions": Rows(
         {"transactional_id": ()},
         {

@@ -1,0 +1,300 @@
+"""Why clients cannot connect: what the manifest says of recorded troubles, each problem from made packets, and none
+where all is well."""
+
+import pytest
+from support.captures import CAPTURES
+from support.manifest import load
+from support.packets import nanosecond_pcap
+from support.segments import ACK, BROKER, CLIENT, FIN, MS, RST, SECOND, TcpConnection, together
+
+import kinspect
+from kinspect.protocol import Message, encode_request, encode_response
+
+TROUBLES = [row for row in load(CAPTURES) if "connect" in row.facts]
+WELL = [
+    "4.4.0/nano.pcap",
+    "4.4.0/txn_java.pcap.gz",
+    "2.8.2/sasl-plain.pcap",
+    "connect/healthy-tls_java.pcap",
+    "tls/tls12_chacha_dsb.pcapng.gz",
+    "variants/dup.pcap.gz",
+]
+TROUBLED = {
+    "-bad": ["login_refused"],
+    "sasl_": ["login_refused"],
+    "raw.": ["tls_not_expected", "not_kafka"],
+    "sweep-E-admin": ["login_refused", "churn"],
+    **{part: ["refused"] for part in ("controller-2brokers", "cluster_", "voter", "kraft-2nodes")},
+}
+"""What captures have by intention, by parts of their names: logins with wrong passwords, other protocols, a connection
+for each request, brokers that are started and stopped."""
+METADATA, API_VERSIONS, HANDSHAKE, AUTHENTICATE = 3, 18, 17, 36
+HELLO = bytes.fromhex("160301002d010000290303") + bytes(32) + b"\0\0\2\x13\x01\1\0"
+SERVER_HELLO = bytes.fromhex("160303002a020000260303") + bytes(32) + b"\0\x13\x01\0"
+ALERT = b"\x15\x03\x03\0\2\2"
+KEYS = "told_by told_as count".split()
+
+
+@pytest.mark.parametrize("row", TROUBLES, ids=lambda row: row.file)
+def test_recorded_troubles(row):
+    rows = kinspect.answer("connect", [row.folder / row.file])["rows"]
+    assert {found["problem"]: found["severity"] for found in rows} == row.facts["connect"]
+    assert all(found["frames"] and found["client_id"] for found in rows)
+
+
+def assert_well(path):
+    found = {
+        row["problem"] for row in kinspect.answer("connect", [path])["rows"] if row["severity"] != "note"
+    }
+    assert found <= {
+        problem for part, problems in TROUBLED.items() if part in path.name for problem in problems
+    }
+
+
+@pytest.mark.parametrize("name", WELL)
+def test_no_problem_where_all_is_well(name):
+    assert_well(CAPTURES / name)
+
+
+@pytest.mark.big
+def test_no_problem_in_all_captures_where_all_is_well():
+    known = {row.path for row in TROUBLES}
+    for path in sorted(CAPTURES.glob("*/*.pcap*")):
+        if path not in known and path.parent.name != "not-kafka" and "cutfile" not in path.name:
+            assert_well(path)
+
+
+# ---------------------------------------------------------------------- made packets
+
+
+@pytest.fixture
+def told(tmp_path):
+    """The rows of connections, beside one that speaks Kafka and tells 10.0.0.9:9093 and the name other:9094."""
+
+    def told(*connections, alone=False, **options):
+        path = tmp_path / "made.pcap"
+        first = [] if alone else [tells()]
+        path.write_bytes(nanosecond_pcap(together(*first, *connections)))
+        return kinspect.answer("connect", [path], **options)["rows"]
+
+    return told
+
+
+def framed(data):
+    return len(data).to_bytes(4, "big") + data
+
+
+def asks(key, version, body, number=1, client="c-1"):
+    return framed(encode_request(Message(key, version, number, body, client)))
+
+
+def answer(key, version, body, number=1):
+    return framed(encode_response(Message(key, version, number, body)))
+
+
+def tells():
+    nodes = [(1, "10.0.0.9", 9093), (2, "other", 9094)]
+    brokers = [{"node_id": node, "host": host, "port": port} for node, host, port in nodes]
+    body = {"brokers": brokers, "topics": []}
+    talk = TcpConnection(port=50_000).open().say(CLIENT, asks(METADATA, 0, {"topics": []}))
+    return talk.say(BROKER, answer(METADATA, 0, body)).send(CLIENT, FIN | ACK).send(BROKER, FIN | ACK)
+
+
+def later(number=0, port=9093, **ends):
+    """A connection after the one that tells."""
+    return TcpConnection(port=40_000 + number, broker_port=port, **ends).wait((1 + number) * SECOND)
+
+
+def problem(rows):
+    (row,) = rows
+    return (
+        row["problem"],
+        row["severity"],
+        {key: value for key, value in row["detail"].items() if value is not None},
+    )
+
+
+def test_no_answer(told):
+    rows = told(later().syn(3))
+    assert problem(rows) == ("no_answer", "error", {"syns": 3, "waited_ms": 3000.0})
+    assert [rows[0][key] for key in KEYS] == ["10.0.0.9:9092", "10.0.0.9:9093", 1]
+    assert rows[0]["client_id"] == "c-1"
+    assert told(later().syn()) == []
+    assert told(later().syn(3).send(CLIENT, ACK)) == [], "the mirror drops what the broker sends"
+
+
+def test_a_broker_that_was_told_by_name(told):
+    rows = told(later(port=9094, broker="10.7.7.7").syn(2))
+    assert [rows[0][key] for key in KEYS] == ["10.0.0.9:9092", "other:9094", 1]
+
+
+def test_strangers_count_only_as_kafka(told):
+    assert told(later(port=7777).syn(3)) == []
+    assert problem(told(later(port=7777).syn(3), decode_as=7777))[0] == "no_answer"
+
+
+def test_refused_again_and_again(told):
+    rows = told(*(later(number).syn().send(BROKER, RST | ACK) for number in range(7)))
+    assert problem(rows) == ("refused", "error", {"syns": 7})
+    assert (rows[0]["count"], len(rows[0]["frames"])) == (7, 5)
+
+
+def test_unreachable(told):
+    assert problem(told(later().syn().icmp(3, 1))) == (
+        "unreachable",
+        "error",
+        {"syns": 1, "code": "host_unreachable"},
+    )
+
+
+def test_packets_too_large(told):
+    data = bytes(1448)
+    found = later().open().say(CLIENT, data).icmp(3, 4, 1400)
+    words = {"syns": 1, "code": "packets_too_large", "mtu": 1400}
+    assert problem(told(found.repeat(CLIENT, data, 2))) == ("unreachable", "error", words)
+    assert problem(told(found.send(BROKER, ACK))) == ("unreachable", "note", words)
+
+
+def test_large_packets_lost(told):
+    data = asks(METADATA, 0, {"topics": [{"name": "t" * 200}] * 10})[:1448]
+    found = later().open().say(CLIENT, data).repeat(CLIENT, data, 3)
+    assert problem(told(found)) == (
+        "large_packets_lost",
+        "error",
+        {"sender": "client", "bytes": 1448, "times": 4},
+    )
+    assert told(found.send(BROKER, ACK)) == []
+
+
+def test_tls_expected(told):
+    ask = asks(API_VERSIONS, 0, {})
+    alert = later().open().say(CLIENT, ask).say(BROKER, ALERT + b"\x0a").fin(BROKER).fin(CLIENT)
+    assert problem(told(alert))[:2] == ("tls_expected", "error")
+    silent = later(1).open().say(CLIENT, ask).fin(BROKER).fin(CLIENT)
+    assert problem(told(silent, tls(later(2))))[:2] == ("tls_expected", "error")
+
+
+def tls(connection):
+    protected = b"\x17\x03\x03\0\x50" + bytes(80)
+    connection.open().say(CLIENT, HELLO).say(BROKER, SERVER_HELLO).say(CLIENT, protected).say(
+        BROKER, protected
+    )
+    return connection.fin(CLIENT).fin(BROKER)
+
+
+def test_tls_not_expected(told):
+    closed = later(port=9092).open().say(CLIENT, HELLO).fin(BROKER).fin(CLIENT)
+    assert problem(told(closed)) == ("tls_not_expected", "error", {"stage": "client_hello"})
+    other = later().open().say(CLIENT, HELLO).say(BROKER, b"HTTP/1.1 400\r\n").fin(BROKER).fin(CLIENT)
+    assert problem(told(other)) == (
+        "tls_not_expected",
+        "error",
+        {"stage": "client_hello", "protocol": "http"},
+    )
+
+
+def test_tls_failed(told):
+    hello = later().open().say(CLIENT, HELLO)
+    refused = hello.say(BROKER, ALERT + b"\x46").fin(BROKER).fin(CLIENT)
+    words = {"stage": "client_hello", "sender": "broker", "alert": "protocol_version"}
+    assert problem(told(refused)) == ("tls_failed", "error", words)
+    unknown = (
+        later().open().say(CLIENT, HELLO).say(BROKER, SERVER_HELLO).say(CLIENT, ALERT + b"\x30").fin(CLIENT)
+    )
+    words = {"stage": "server_hello", "sender": "client", "alert": "unknown_ca"}
+    assert problem(told(unknown)) == ("tls_failed", "error", words)
+    closed = later().open().say(CLIENT, HELLO).say(BROKER, SERVER_HELLO).fin(CLIENT).fin(BROKER)
+    assert problem(told(closed)) == ("tls_failed", "error", {"stage": "server_hello", "sender": "client"})
+
+
+def test_not_kafka(told):
+    http = later().open().say(CLIENT, b"GET / HTTP/1.1\r\n\r\n").fin(BROKER).fin(CLIENT)
+    assert problem(told(http)) == ("not_kafka", "warning", {"protocol": "http"})
+    probe = later().open().say(CLIENT, b"\xff\xff\xff\xff\xff").fin(BROKER).fin(CLIENT)
+    assert problem(told(probe)) == ("not_kafka", "note", {})
+
+
+def test_version_refused(told):
+    def refused(number):
+        return later(number, port=9092).open().say(CLIENT, asks(API_VERSIONS, 0, {})).send(BROKER, RST | ACK)
+
+    rows = told(refused(1), refused(2))
+    assert problem(rows) == ("version_refused", "error", {"api": "ApiVersions", "version": 0})
+    assert problem(told(refused(1)))[:2] == ("closed_early", "note")
+
+
+def in_use(port=9092):
+    ask = asks(METADATA, 0, {"topics": []})
+    reply = answer(METADATA, 0, {"brokers": [], "topics": []})
+    return later(port=port).open().say(CLIENT, ask).say(BROKER, reply).send(CLIENT, ACK)
+
+
+def test_closed_idle(told):
+    idle = in_use().wait(3 * SECOND)
+    assert problem(told(idle.send(BROKER, FIN | ACK).fin(CLIENT))) == (
+        "closed_idle",
+        "note",
+        {"idle_ms": 3002.0},
+    )
+    request = asks(METADATA, 0, {"topics": [{"name": "t"}]}, 2)
+    reset = in_use().wait(3 * SECOND).say(CLIENT, request).send(BROKER, RST | ACK)
+    assert problem(told(reset)) == ("closed_idle", "warning", {"idle_ms": 3003.0})
+    dropped = in_use().wait(3 * SECOND).say(CLIENT, request).repeat(CLIENT, request, 5)
+    assert problem(told(dropped)) == ("closed_idle", "warning", {"idle_ms": 3002.0})
+    held = in_use().say(CLIENT, request).wait(3 * SECOND).send(BROKER, RST | ACK)
+    assert told(held) == [], "the broker held a request"
+
+
+def test_login_refused(told):
+    login = later().open().say(CLIENT, asks(HANDSHAKE, 1, {"mechanism": "PLAIN"}))
+    login.say(BROKER, answer(HANDSHAKE, 1, {"error_code": 0, "mechanisms": ["PLAIN"]}))
+    login.say(CLIENT, asks(AUTHENTICATE, 0, {"auth_bytes": b"\0u\0p"}, 2)).fin(BROKER).fin(CLIENT)
+    assert problem(told(login))[:2] == ("login_refused", "error")
+
+
+def test_closed_early(told):
+    assert problem(told(later().open().fin(CLIENT).fin(BROKER)))[:2] == ("closed_early", "note")
+
+
+def test_churn(told):
+    def many(apart):
+        return [
+            TcpConnection(port=41_000 + number, broker_port=9093)
+            .wait(SECOND + number * apart)
+            .open()
+            .fin(CLIENT)
+            .fin(BROKER)
+            for number in range(60)
+        ]
+
+    rows = {row["problem"]: row for row in told(*many(100 * MS))}
+    assert rows["churn"]["severity"] == "warning"
+    assert rows["churn"]["detail"]["threshold"] == 5.0
+    assert rows["churn"]["detail"]["per_second"] > 5
+    assert {row["problem"] for row in told(*many(SECOND))} == {"closed_early"}
+
+
+def test_captures_that_tell_too_little(told):
+    for side in (CLIENT, BROKER):
+        found = tls(later())
+        found.packets[:] = [packet for packet in found.packets if (packet.data[29] == 1) == (side == CLIENT)]
+        assert told(found) == [], "one side"
+    late = (
+        later().open().say(CLIENT, HELLO).say(BROKER, SERVER_HELLO).say(CLIENT, ALERT + b"\x30").fin(CLIENT)
+    )
+    del late.packets[:4]
+    assert told(late) == [], "it begins within the handshake"
+
+
+def test_fail_on_error(kinspect):
+    for name, status in (("refused_java", 4), ("http_curl", 0)):
+        assert kinspect("connect", CAPTURES / f"connect/{name}.pcap", "--fail-on", "error").status == status
+
+
+@pytest.mark.parametrize("name", ["refused_java", "http_curl", "healthy_java"])
+def test_summary_leads_with_it(name):
+    path = CAPTURES / f"connect/{name}.pcap"
+    rows = kinspect.answer("summary", [path])["rows"]
+    problems = [row["problem"] for row in kinspect.answer("connect", [path])["rows"]]
+    assert [row["finding"] for row in rows if row["command"] == "connect"] == problems
+    assert [row["finding"] for row in rows][: len(problems)] == problems
