@@ -232,7 +232,7 @@ TROUBLES = {
     ),
     "small-mtu": Trouble(
         "a record of 5,000 bytes over a link with an MTU of 1,400, which the router tells",
-        {"packets_too_large": WARNING},
+        {"unreachable": NOTE},
         mtu=1400,
         clients=("librdkafka",),
         asked={"size": 5000},
@@ -263,7 +263,7 @@ TROUBLES = {
     ),
     "prohibited-later": Trouble(
         "a router forgets a connection after a second of silence, and says administratively prohibited",
-        {"closed_idle": WARNING, "unreachable": ERROR},
+        {"unreachable": ERROR},
         "PLAINTEXT",
         (f"{FORGOTTEN} reject with icmp admin-prohibited",),
         idle=1,
@@ -273,7 +273,7 @@ TROUBLES = {
     "idle": Trouble(
         "connections.max.idle.ms of 2 s: a client is silent for 4 s, closes when the broker does, and asks on a new "
         "connection",
-        {},
+        {"closed_idle": NOTE},
         clients=("java", "aiokafka"),
         asked={"times": 2, "silence": 4},
         settings={"connections.max.idle.ms": "2000"},
