@@ -27,7 +27,7 @@ from kinspect.run import Run
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 SOME = ["0.10.2.2", "2.8.2", "4.4.0", "variants"]
-SHOWS = {"auth": "2.8.2/sasl-plain.pcap", "connect": "connect/refused_java.pcap"}
+SHOWS = {"auth": "2.8.2/sasl-plain.pcap", "connect": "connect/refused_java.pcap.gz"}
 """Captures with rows of an answer that `4.4.0/txn_java.pcap.gz` has none of."""
 
 
