@@ -72,6 +72,8 @@ class Delivery:
             seq = (seq + 1) & MASK
             if not half.seen:
                 self._begin(half, seq, 0, True)
+            elif not half.offset and not half.finished and 0 < distance(half.next, seq) < FIRST_WINDOW:
+                self._begin_earlier(half, seq)
         size = end - start + missing
         if not half.seen:
             self._begin(half, seq, size + (flags & FIN), False)
@@ -215,7 +217,8 @@ class Delivery:
             return ack if half.connection.opening else -1
         ahead = distance(ack, peer.next)
         if peer.finished or not 0 < ahead < MAX_WINDOW:
-            return -1
+            # While the connection is opening, the peer's stream may yet begin earlier.
+            return ack if half.connection.opening and -FIRST_WINDOW < ahead <= 0 else -1
         self._acknowledged(peer, peer.offset + ahead)
         return ack
 

@@ -121,6 +121,18 @@ MANY = 20  # exchanges: more packets than a hole waits for
             id="no SYN, those behind it are",
         ),
         pytest.param(
+            [
+                a("A", 7, 7),
+                b("A", 1, 7),
+                b("SA", 0, 1),
+                b("A", 1, 7, ANSWER),
+                a("A", 1, 1, GET),
+                *exchange(1),
+            ],
+            [*CALM, *CALM, END],
+            id="the SYN-ACK behind an acknowledgment of the first response",
+        ),
+        pytest.param(
             [b("A", 7, 13, ANSWER), a("A", 13, 13), exchange(2)[0], a("A", 7, 7, GET), exchange(2)[1]],
             [data(1, GET), data(0, ANSWER), data(1, GET), data(0, ANSWER), END],
             id="no SYN, the first bytes late",
