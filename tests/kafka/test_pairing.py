@@ -32,6 +32,34 @@ def codes(exchanges: Sequence[Exchange]) -> list[list[str]]:
     return [[problem.code for problem in exchange.problems] for exchange in exchanges]
 
 
+class TestUnderWayAtTheBegin:
+    """A connection that is captured from its middle."""
+
+    def _talk(self) -> Conversation:
+        return Conversation(Wire(syn=None, packets=(9, 9)))
+
+    def test_requests_behind_the_one_that_is_being_answered_are_in_no_gap(self) -> None:
+        tail = bytes(2000)
+        talk = self._talk().client(heartbeat(5), heartbeat(6)).broker(tail).client(heartbeat(7))
+        talk.broker(tail + heartbeat_answer(5) + heartbeat_answer(6)[:-1])
+        assert outcomes(talk.close("reset")) == [
+            ("Heartbeat", 5, "answered", None),
+            ("Heartbeat", 6, "unanswered", "reset"),
+            ("Heartbeat", 7, "unanswered", "reset"),
+        ]
+
+    def test_responses_before_the_first_one_are_lost_not_overtaken(self) -> None:
+        talk = self._talk().client(*map(heartbeat, range(5, 8)))
+        exchanges = talk.broker(*map(heartbeat_answer, (4, 6, 7))).close()
+        assert outcomes(exchanges) == [
+            (None, 4, "orphan", None),
+            ("Heartbeat", 5, "unanswered", "gap"),
+            ("Heartbeat", 6, "answered", None),
+            ("Heartbeat", 7, "answered", None),
+        ]
+        assert codes(exchanges) == [[]] * 4
+
+
 class TestLostRequests:
     def test_with_one_id_for_all_pairing_is_uncertain(self) -> None:
         conversation = Conversation().client(heartbeat(1)).lose(CLIENT, SIZE).client(heartbeat(1))

@@ -177,7 +177,8 @@ def _sent(api_key: int, frame: bytes) -> bytes:
 @pytest.mark.parametrize("syn", [CLIENT, None], ids=["opened", "mid-stream"])
 @pytest.mark.parametrize("step", [1 << 20, 7], ids=["whole", "in pieces"])
 def test_every_request_of_every_version_begins_a_connection(syn: int | None, step: int) -> None:
-    """Alone on its connection, unanswered; but for one that has neither client id nor more than four bytes of body."""
+    """Alone on its connection, unanswered; but for one that has neither client id nor more than four bytes of body, and
+    a Produce of nothing that did not open it."""
     assert len({(key, version) for key, version, _, _ in _vectors()}) == len(
         {(api.key, v) for api in schema.apis() for v in api.versions if schema.layout(api.key, v, "request")}
     )
@@ -187,8 +188,17 @@ def test_every_request_of_every_version_begins_a_connection(syn: int | None, ste
         talk.client(*(data[at : at + step] for at in range(0, len(data), step)))
         if (key, version) == CONTROLLED_SHUTDOWN:
             talk.broker(response(key, version, correlation_id, {"error_code": 0}))
+        elif key == PRODUCE and syn is None:
+            talk.broker(response(key, version, correlation_id, {"responses": [], "throttle_time_ms": 0}))
         seen = [(e.api_key, e.api_version, e.correlation_id) for e in talk.close()]
         assert seen == [(key, version, correlation_id)]
+
+
+def test_a_response_that_reads_like_a_produce_of_nothing_is_none() -> None:
+    topic = {"name": "topic-7", "partition_responses": [{"partition_index": 0, "error_code": 0}]}
+    answer = response(8, 0, 0, {"responses": [topic]})
+    talk = Conversation(Wire(syn=None)).broker(answer).client(heartbeat(1)).broker(heartbeat_answer(1))
+    assert [(e.api, e.outcome) for e in talk.close()] == [(None, "orphan"), ("Heartbeat", "answered")]
 
 
 def test_a_port_named_by_the_user_is_kafka_whatever_comes() -> None:
@@ -219,7 +229,9 @@ def test_what_is_no_text_is_no_client_id(client_id: bytes) -> None:
 
 
 def _produce(acks: int, timeout_ms: int) -> bytes:
-    return sized(encode_request(Message(0, 3, 7, {"acks": acks, "timeout_ms": timeout_ms}, "producer-1")))
+    topics = [{"name": "t", "partition_data": [{"index": 0, "records": None}]}]
+    body = {"acks": acks, "timeout_ms": timeout_ms, "topic_data": topics}
+    return sized(encode_request(Message(0, 3, 7, body, "producer-1")))
 
 
 @pytest.mark.parametrize("acks", [-1, 0, 1])

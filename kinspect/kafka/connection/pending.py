@@ -140,6 +140,17 @@ class Pending:
         """Note that responses were lost: every waiting request may have been answered."""
         self._doubtful = self._next
 
+    def come_to(self, correlation_id: int | None) -> None:
+        """Note that the broker has come to the response to this request: those to younger ones come behind it, and lie
+        in no gap so far. If it is the first one of a connection not seen from its start, those to older requests came
+        before the capture began."""
+        if self._recur is not False:
+            return
+        number = self._first[correlation_id]
+        if not self._hole:
+            self._doubtful = max(self._doubtful, number)
+        self._doubtful = min(self._doubtful, number + 1)
+
     def is_doubtful(self) -> bool:
         """True if the answer to the oldest request may lie in a gap, or none was due."""
         oldest = self.oldest()

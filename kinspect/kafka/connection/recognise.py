@@ -152,7 +152,7 @@ def first_request(data: bytes, message_bytes: int, final: bool, opened: bool, ho
     header = request_header(data, 4, end)
     if header is None:
         return NO
-    sound = known and _is_sound(header, data, end)
+    sound = known and _is_sound(header, data, end, opened)
     if sound and (_is_proof(header, end) or (final and opened and _is_usual(header))):
         return YES
     if not sound and not is_text(header.client_id):
@@ -193,10 +193,14 @@ def cut_header(data: bytes, start: int) -> RequestHeader | None:
     return RequestHeader(key, version, correlation_id, client_id, len(data))
 
 
-def _is_sound(header: RequestHeader, data: bytes, end: int) -> bool:
-    """True if a request of a known version is one that clients send: its body fits, and its values make sense."""
+def _is_sound(header: RequestHeader, data: bytes, end: int, sent: bool = True) -> bool:
+    """True if a request of a known version is one that clients send: its body fits, and its values make sense. `sent`:
+    it is from a client, if it is a request."""
     decoded = decode_body(header.api_key, header.api_version, REQUEST, data, header.body_start, end)
     if header.api_key == PRODUCE and not _makes_sense(decoded.body, PRODUCED):
+        return False
+    if header.api_key == PRODUCE and not sent and decoded.body and not decoded.body.get("topic_data"):
+        # Responses of old brokers read like a Produce of nothing.
         return False
     if _is_exact(decoded, header.api_key, header.api_version, REQUEST, data, header.body_start, end):
         return is_text(header.client_id) or header.api_key != PRODUCE or header.correlation_id != 0
@@ -430,7 +434,7 @@ def request_at(data: bytes, offset: int, message_bytes: int, client_id: str | No
     if header is None:
         return NO
     if end <= len(data):
-        if not _is_sound(header, data, end):
+        if not _is_sound(header, data, end, seen):
             return NO
         if seen and header.client_id == client_id:
             return YES

@@ -521,6 +521,7 @@ class Session:
         elif not message.complete and self._responses.unfinished:
             # The response never completes: the request stays unanswered, with its beginning beside it.
             exchange = self._pending.first(correlation_id)
+            self._pending.come_to(correlation_id)
             self._note_damage(exchange, message, cause)
             self._lay_out(message, exchange)
             exchange.response = message
@@ -563,6 +564,7 @@ class Session:
 
     def _answer(self, message: WireMessage, cause: str | None, correlation_id: int | None) -> None:
         exchange = self._pending.first(correlation_id)
+        self._pending.come_to(correlation_id)
         # A broker answers in order: the answers to doubtful older requests were in the gap.
         while (older := self._pending.oldest()) is not exchange and (
             self._pending.is_doubtful() or (older is not None and older.kind == SASL_TOKEN)
