@@ -438,9 +438,9 @@ def _ended(line: Row, talk: _Talk) -> tuple[str, str, dict[str, Any]] | None:
         return None
     if line["first_bytes"] == "tls" and line["tls_handshake"] not in (None, "done"):
         return _tls(line, is_over)
+    if line["first_bytes"] not in (None, "kafka", "tls"):
+        return "not_kafka", WARNING, {"protocol": line["first_bytes"]}
     if line["kind"] == "other":
-        if line["first_bytes"] is not None and line["first_bytes"] != "kafka":
-            return "not_kafka", WARNING, {"protocol": line["first_bytes"]}
         return ("not_kafka", NOTE, {}) if is_over and ended_by == "broker" and not broker["bytes"] else None
     if line["kind"] == "empty":
         return ("closed_early", NOTE, {}) if is_over else None

@@ -22,8 +22,9 @@ ASKED, ANSWERED, PROTECTED, DONE = "client_hello", "server_hello", "protected", 
 RECORDS = 64
 """Records after which the handshake is watched no more."""
 _ALERT_BYTES = 2
-_PROTECTED_ALERT = 19
-"""Size of an alert in TLS 1.3: level, description, type, and a tag of 16 bytes."""
+_PROTECTED_ALERTS = (19, 35)
+"""Sizes of an alert in TLS 1.3: level, description, type, and a tag of 16 bytes; Java pads with 16 more. A Finished has
+53 or more."""
 _FINISHED_MOST = 96
 """Most bytes of a protected Finished in TLS 1.2: a second hello has more."""
 
@@ -95,7 +96,7 @@ class HandshakeWatch:
         self._records += 1
         if kind == ALERT and size == _ALERT_BYTES:
             self.alerts.append((direction, begin[0], begin[1]))
-        elif kind == ALERT or (kind == APPLICATION_DATA and size == _PROTECTED_ALERT):
+        elif kind == ALERT or (kind == APPLICATION_DATA and size in _PROTECTED_ALERTS):
             # What the client sends behind its part of the handshake is its end.
             if not (is_client and self.stage == PROTECTED):
                 self.alerts.append((direction, None, None))

@@ -123,6 +123,11 @@ def test_first_bytes_that_were_not_seen():
             [("client", "fatal", "unknown_ca")],
         ),
         (
+            [(BROKER, SERVER_HELLO), (CLIENT, b"\x17\x03\x03\0\x23" + bytes(35))],
+            "server_hello",
+            [("client", None, None)],
+        ),
+        (
             [(BROKER, SERVER_HELLO), (CLIENT, b"\x17\x03\x03\0\x13" + bytes(19))],
             "server_hello",
             [("client", None, None)],

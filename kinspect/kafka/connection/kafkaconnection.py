@@ -179,6 +179,11 @@ class _Held:
             self.look_again = self.size + self.size // 2
 
 
+def _of_size(size: int) -> str | None:
+    """The protocol of which a message's size is the first four bytes."""
+    return protocol_of((size & 0xFFFFFFFF).to_bytes(4, "big"))
+
+
 class KafkaConnection:
     """The stream handler of one connection (docs/architecture.md, "tcp → kafka").
 
@@ -613,10 +618,11 @@ class KafkaConnection:
         session = self._session
         if session is None:
             return protocol_of(self._heads[client]), protocol_of(self._heads[1 - client])
+        asked = session.framer(REQUEST).first_size
+        if asked:  # of a port of --decode-as
+            return _of_size(asked), _of_size(session.framer(RESPONSE).first_size)
         size = session.framer(RESPONSE).first_size
-        if size:
-            return KAFKA, protocol_of((size & 0xFFFFFFFF).to_bytes(4, "big"))
-        return KAFKA, KAFKA if self._flow.bytes[1 - client] else None
+        return KAFKA, _of_size(size) if size else KAFKA if self._flow.bytes[1 - client] else None
 
     def _alerts(self) -> list[tuple[int, int | None, int | None]]:
         """TLS alerts within the handshake; those that were decrypted instead of what the records' headers tell."""
