@@ -15,7 +15,7 @@ from kinspect.errors import CaptureError
 from kinspect.kafka.wire.pair import ANSWERED
 from kinspect.model import Block
 from kinspect.run import Run
-from kinspect.tui.index import indexer, process
+from kinspect.tui.index import indexer, indexprocess
 from kinspect.tui.index.indexer import Indexer, Inputs, RowBatch
 from kinspect.tui.index.indexprocess import IndexProcess
 from kinspect.tui.index.spool import Spool
@@ -56,7 +56,7 @@ def test_what_goes_wrong_is_told(monkeypatch):
     def broken(*_):
         raise RuntimeError("of all things")
 
-    monkeypatch.setattr(process, "index", broken)
+    monkeypatch.setattr(indexprocess, "index", broken)
     _, rows = started(ERRORS)
     assert rows.receive() == "internal error: RuntimeError('of all things'); what is listed is not all"
     assert rows.receive() is None

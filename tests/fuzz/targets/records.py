@@ -11,7 +11,7 @@ from typing import Any
 import cramjam
 import orjson
 
-from kinspect.records import RecordSet, batches, control, embedded, internal, summarise
+from kinspect.records import RecordSet, batches, controlrecords, embedded, internal, summarise
 from kinspect.records.compression import CompressionError, decompress
 
 from ..script import Script, short
@@ -37,7 +37,7 @@ def fuzz(data: bytes) -> None:
         for found in (
             internal.decode_key(topic, key),
             internal.decode_value(topic, key, value),
-            *control.decode_control_record(key, value),
+            *controlrecords.decode_control_record(key, value),
         ):
             assert found is None or {"type", "version"} <= found.keys()
     elif mode == EMBEDDED:
