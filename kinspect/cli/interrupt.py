@@ -29,7 +29,7 @@ class LateError(BaseException):
 
 class Interrupt:
     """Context in which the first signal (`received`) ends `guard`'s iteration, or calls `stop` if given, which ends it
-    soon. The work on the current item is finished first. After SIGTERM and SIGHUP it has only `PATIENCE_SECONDS`: then,
+    soon. The work on the current item is finished first. After SIGTERM and SIGHUP it has only `patience` seconds: then,
     as at a second signal, it is broken off by LateError. Outside of `breakable`, a second signal raises
     KeyboardInterrupt.
 
@@ -41,11 +41,13 @@ class Interrupt:
         stop: Callable[[], None] | None = None,
         signals: tuple[signal.Signals, ...] = ENDING,
         hangup: Callable[[], bool] | None = None,
+        patience: float | None = None,
     ) -> None:
         self.received: signal.Signals | None = None
         self._hangup = hangup
         self._stop = stop
         self._signals = signals
+        self._patience = PATIENCE_SECONDS if patience is None else patience
         self._late = False
         self._waiting = False
         self._breakable = False
@@ -118,7 +120,7 @@ class Interrupt:
         self.received = signal.Signals(number)
         if number != signal.SIGINT:
             # Repeated: cleaning up on the way may wait too.
-            signal.setitimer(signal.ITIMER_REAL, PATIENCE_SECONDS, LAST_SECONDS)
+            signal.setitimer(signal.ITIMER_REAL, self._patience, LAST_SECONDS)
         if self._stop is not None:
             self._stop()
         elif self._waiting:

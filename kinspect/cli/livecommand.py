@@ -156,6 +156,8 @@ OUTPUT = (
     *SHOWN,
     *SINKS,
 )
+COUNTING_SECONDS = 8
+"""Time to count what was captured after a SIGTERM: a little less than `docker stop` waits."""
 ROTATES = ("rotate_size", "rotate_time", "rotate_count")
 SAVE_RULES = (
     OptionRule((*ROTATES, "rotate_keep"), "--rotate-... is for --save", unless="save"),
@@ -217,7 +219,12 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
         return explore_live(capture, requested)
     into_file = requested.path is not None
     hangup = Hangup(into_file, signal.getsignal(signal.SIGHUP) is signal.SIG_IGN)
-    interrupt = Interrupt(capture.stop, (*ENDING, signal.SIGHUP), hangup.taken if into_file else None)
+    interrupt = Interrupt(
+        capture.stop,
+        (*ENDING, signal.SIGHUP),
+        hangup.taken if into_file else None,
+        COUNTING_SECONDS if counted is not None else None,
+    )
     view = open_view(requested, capture)
     if view is not None:
         requested.values["progress"] = False

@@ -82,6 +82,12 @@ def test_after_sigterm_there_is_little_time_for_an_item_at_work():
             endless()
 
 
+def test_work_that_must_be_whole_gets_more_time():
+    with Interrupt(patience=60) as asked, asked.breakable():
+        press(signal.SIGTERM)
+        assert 30 < signal.getitimer(signal.ITIMER_REAL)[0] <= 60
+
+
 @pytest.mark.usefixtures("soon")
 def test_what_must_not_be_broken_off_is_not():
     with Interrupt() as asked:
