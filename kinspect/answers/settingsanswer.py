@@ -263,8 +263,7 @@ class Settings(Answer):
         if use is None:
             return
         use.software = later(use.software, exchange.key, named)
-        is_known = exchange.service_ns is not None and exchange.queue_known
-        if is_known and role in _PIPELINES and exchange.in_flight < lately[_SINCE]:
+        if role in _PIPELINES and lately[_SINCE] > exchange.in_flight and _is_queue_known(exchange, request):
             self.measure(use.in_flight, exchange.in_flight)
         if api_key == PRODUCE:
             self._add_produce(use, exchange, request, lately)
@@ -283,12 +282,11 @@ class Settings(Answer):
         known = self._lately.pop(connection, None)
         lately = self._lately[connection] = {} if known is None else known
         drop_oldest(self._lately, CONNECTIONS_KEPT)
-        if exchange.request is None or (exchange.after_hole and known is not None):
-            sender.holes += 1
+        is_behind = exchange.request is None or (exchange.after_hole and known is not None)
+        if is_behind or len(lately) > MEMBERS_KEPT:
             lately.clear()
-        if len(lately) > MEMBERS_KEPT:
-            lately.clear()
-        lately[_SINCE] = lately.get(_SINCE, 0) + 1
+        sender.holes += is_behind
+        lately[_SINCE] = 0 if is_behind or exchange.after_hole else lately.get(_SINCE, 0) + 1
         return lately
 
     # ------------------------------------------------------------------ what exchanges say
@@ -498,6 +496,14 @@ def _body(message: WireMessage | None, fields: frozenset[str]) -> tuple[Struct, 
     decoded = message.decode(fields)
     whole = decoded.complete and decoded.body is not None
     return ((decoded.body or {}) if whole or not message.complete else {}), whole
+
+
+def _is_queue_known(exchange: Exchange, request: WireMessage) -> bool:
+    """True if all requests ahead of an answered one were answered behind its begin."""
+    if exchange.service_ns is None or not exchange.queue_known:
+        return False
+    before, begin = exchange.previous_response_end, request.first_time
+    return not exchange.in_flight or (before is not None and begin is not None and before > begin)
 
 
 def _fetching(asked: Struct, whole: bool) -> str | None:

@@ -8,6 +8,7 @@ import pytest
 from analysis.runs import Talk, rows_of
 from analysis.test_topics import produced
 from support.captures import CAPTURES, captures, each_folder
+from support.manifest import load
 
 from kinspect.answers.settingsanswer import FINDINGS, FLAGS, MEASURED, TOLD
 
@@ -278,3 +279,28 @@ def test_what_was_not_seen_is_null(tmp_path):
     assert {name for name in MEASURED if row[name] is not None} == {"batches_a_request"}
     assert row["empty_fetches"] is None
     assert row["role"] == "producer"
+
+
+# ---------------------------------------------------------------------- real clients
+
+CONFIGURED = [row for row in load(CAPTURES) if "configured" in row.facts]
+"""Captures of clients at a real broker, with what they were configured with."""
+
+
+@pytest.mark.parametrize("row", CONFIGURED, ids=lambda row: row.file)
+def test_rows_are_what_real_clients_were_configured_with(rows, row):
+    found = {(each["client_id"], each["role"]): each for each in rows(CAPTURES / row.file)}
+    for client, told in row.facts["configured"].items():
+        shown = found[client, told["role"]]
+        for key, value in told["told"].items():
+            values = [value] if isinstance(value, str) else value
+            assert (shown[key] if isinstance(value, bool) else [*(shown[key] or ())]) == values, (client, key)
+        assert [each["finding"] for each in shown["findings"]] == told["findings"], client
+
+
+def test_real_clients_show_each_finding_and_others_do_not():
+    clients = [told for row in CONFIGURED for told in row.facts["configured"].values()]
+    assert len(clients) >= 30
+    shown = {finding for told in clients for finding in told["findings"]}
+    assert shown == {*FINDINGS}
+    assert sum(not told["findings"] for told in clients) >= 12

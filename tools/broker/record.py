@@ -25,7 +25,7 @@ from central import ToolError, program
 from broker import troubles
 from broker.namespace import Namespace, Network
 from broker.requestlog import RequestLog
-from broker.scenarios import SCENARIOS, perform
+from broker.scenarios import CONFIGURED, RACKS, SCENARIOS, perform
 from broker.server import Server
 from broker.troubles import Certificates, Stage
 
@@ -49,9 +49,10 @@ class Performance(NamedTuple):
 class Laboratory:
     """A running broker, with the means to run and observe clients at it."""
 
-    def __init__(self, server: Server, inside: tuple[str, ...]) -> None:
+    def __init__(self, server: Server, inside: tuple[str, ...], others: tuple[int, ...] = ()) -> None:
         self.server = server
         self.inside = inside
+        self.ports = server.ports + others
 
     def perform(self, scenario: str) -> Performance:
         """Run a scenario until all its connections have ended, so that a capture holds all of it."""
@@ -75,12 +76,16 @@ class Laboratory:
     def write_rows(self, folder: Path, capture: str, performance: Performance) -> None:
         """Add a capture of that name to the tables of a folder, and the broker's account beside it."""
         told, requests = performance
+        ports = ",".join(map(str, self.ports))
+        if self.ports != self.server.ports:
+            # What the others were asked is not in the log.
+            write_row(folder, capture, self.server, {**told, "ports": ports})
+            return
         lines = "".join(json.dumps(request, separators=(",", ":")) + "\n" for request in requests)
         truth = keep(
             folder, capture.removesuffix(".gz").removesuffix(".pcap") + ".truth.jsonl", lines.encode()
         )
         facts = {**told["facts"], "truth": Path(truth).name}
-        ports = ",".join(map(str, self.server.ports))
         write_row(folder, capture, self.server, {**told, "ports": ports, "facts": facts})
         asked = Counter((request["name"], request["version"]) for request in requests)
         answered = Counter((r["name"], r["version"]) for r in requests if r["resp"] is not None)
@@ -113,6 +118,19 @@ def laboratory(release: str) -> Iterator[Laboratory]:
         Server(release, Path(folder), inside=namespace.inside) as server,
     ):
         yield Laboratory(server, namespace.inside)
+
+
+@contextmanager
+def racks(release: str) -> Iterator[Laboratory]:
+    """Two brokers of that release, in the racks `a` and `b`."""
+    with tempfile.TemporaryDirectory(prefix="kinspect-broker-") as folder, Namespace() as namespace:
+        inside, other = namespace.inside, Path(folder) / "other"
+        other.mkdir()
+        with (
+            Server(release, Path(folder), inside=inside, settings={"broker.rack": "a"}) as server,
+            Server(release, other, server.ports[0] + 100, inside, server.beside()) as second,
+        ):
+            yield Laboratory(server, inside, second.ports)
 
 
 @contextmanager
@@ -186,8 +204,9 @@ def tcpdump(path: Path, interface: str, packets: str, inside: tuple[str, ...]) -
 
 
 def record(lab: Laboratory, scenario: str, folder: Path) -> Path:
-    """Capture a scenario into folder/<release>/, with its rows in the folder's tables; return the capture's path."""
-    packets = " or ".join(f"tcp port {port}" for port in lab.server.ports)
+    """Capture a scenario into folder/<release>/, or clients of `CONFIGURED` into folder/settings/, with its rows in the
+    folder's tables; return the capture's path."""
+    packets = " or ".join(f"tcp port {port}" for port in lab.ports)
     with tempfile.TemporaryDirectory(prefix="kinspect-record-") as place:
         raw = Path(place) / "capture"
         with tcpdump(raw, "lo", packets, lab.inside):
@@ -215,10 +234,11 @@ def record_trouble(stage: Stage, name: str, folder: Path) -> Path:
 
 def recorded(release: str, folder: Path, names: Sequence[str]) -> Iterator[Path]:
     """Record scenarios and troubles at as few brokers as they need."""
-    if scenarios := [name for name in names if name in SCENARIOS]:
-        with laboratory(release) as lab:
-            for name in scenarios:
-                yield record(lab, name, folder)
+    for place, every in ((laboratory, (*SCENARIOS, *CONFIGURED)), (racks, RACKS)):
+        if scenarios := [name for name in names if name in every and (name in RACKS) == (every is RACKS)]:
+            with place(release) as lab:
+                for name in scenarios:
+                    yield record(lab, name, folder)
     left = [name for name in names if name in troubles.NAMES]
     while left:
         settings = troubles.named(left[0]).settings
@@ -229,7 +249,7 @@ def recorded(release: str, folder: Path, names: Sequence[str]) -> Iterator[Path]
 
 
 def main() -> int:
-    every = (*SCENARIOS, *troubles.NAMES)
+    every = (*SCENARIOS, *CONFIGURED, *troubles.NAMES)
     parser = argparse.ArgumentParser(
         prog="captures/record", description="Record what clients do at a broker of a release; needs root."
     )

@@ -11,6 +11,7 @@ from typing import Any
 
 from central import ToolError
 
+from broker import configurations
 from broker.artifacts import java_clients
 from broker.server import USERS, Server
 
@@ -26,13 +27,24 @@ PATIENCE = 120
 
 KINDS = ("codecs", "txn", "admin", "errors", "sasl")
 
+SETTINGS = "settings"
+
 SCENARIOS = tuple(f"{kind}_{client}" for kind in KINDS for client in PROGRAMS)
+CONFIGURED = tuple(f"{SETTINGS}_{capture}" for capture in configurations.CONFIGURED)
+"""Scenarios that are recorded for the answer `settings` alone."""
+RACKS = tuple(name for name in CONFIGURED if name.endswith("-racks"))
+"""Those of them that take brokers in two racks."""
 
 
 def perform(name: str, server: Server, inside: tuple[str, ...]) -> dict[str, Any]:
     """Run the clients of a scenario; return `clients`, `what` and `facts` for a manifest's row."""
-    kind, client = name.split("_")
-    return run(client, [kind, name, server.servers, server.sasl_servers, json.dumps(USERS)], server, inside)
+    kind, capture = name.split("_")
+    client, _, _ = capture.partition("-")
+    given = configurations.jobs(capture) if kind == SETTINGS else USERS
+    told = run(client, [kind, name, server.servers, server.sasl_servers, json.dumps(given)], server, inside)
+    if kind == SETTINGS:
+        told["facts"]["configured"] = configurations.facts(capture, name)
+    return told
 
 
 def run(client: str, arguments: list[str], server: Server, inside: tuple[str, ...]) -> dict[str, Any]:

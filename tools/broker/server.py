@@ -101,6 +101,18 @@ class Server:
             process.kill()
             process.wait()
 
+    def beside(self) -> dict[str, str]:
+        """Settings of a second broker of the cluster, on the ports a hundred above, each in a rack of its own."""
+        ports = [port + 100 for port in self.ports]
+        names = ("PLAINTEXT", "SASL_PLAINTEXT")
+        return {
+            "node.id": "2",
+            "process.roles": "broker",
+            "controller.quorum.voters": f"1@{self._controller}",
+            "listeners": ",".join(f"{name}://{HOST}:{port}" for name, port in zip(names, ports, strict=True)),
+            "broker.rack": "b",
+        }
+
     def _settings(self) -> dict[str, str]:
         listeners = f"PLAINTEXT://{self.servers},SASL_PLAINTEXT://{self.sasl_servers}"
         user, password = USERS["PLAIN"]

@@ -60,6 +60,7 @@ final class Clients {
             case "sasl" -> clients.sasl(json.readValue(arguments[4], json.getTypeFactory()
                 .constructMapType(LinkedHashMap.class, String.class, String[].class)));
             case "connect" -> clients.connect(json.readTree(arguments[4]));
+            case "settings" -> clients.configured(json.readTree(arguments[4]));
             default -> throw new IllegalArgumentException(kind);
         }
         System.out.println(json.writeValueAsString(Map.of(
@@ -312,6 +313,42 @@ final class Clients {
             }
         }
         producer.close(Duration.ZERO);
+    }
+
+    private void configured(JsonNode jobs) throws Exception {
+        what = "Java: clients of many settings, one after the other";
+        for (JsonNode job : jobs) {
+            String name = job.get("name").asText();
+            String topic = named("topics", name);
+            try (Admin admin = Admin.create(settings("admin"))) {
+                create(admin, job.get("partitions").asInt(), topic);
+            }
+            Map<String, Object> settings = settings(name);
+            job.get("settings").fields().forEachRemaining(set -> settings.put(set.getKey(), set.getValue().asText()));
+            if (job.get("role").asText().equals("consumer")) {
+                long until = System.nanoTime() + TimeUnit.SECONDS.toNanos(job.get("seconds").asLong());
+                try (var consumer = new KafkaConsumer<>(settings, new StringDeserializer(), new StringDeserializer())) {
+                    consumer.subscribe(List.of(topic));
+                    while (System.nanoTime() < until) {
+                        consumer.poll(Duration.ofMillis(100));
+                    }
+                }
+                continue;
+            }
+            try (var producer = producer(settings)) {
+                boolean isTransactional = settings.containsKey("transactional.id");
+                if (isTransactional) {
+                    producer.initTransactions();
+                    producer.beginTransaction();
+                }
+                for (int i = 0; i < job.get("records").asInt(); i++) {
+                    producer.send(new ProducerRecord<>(topic, "x".repeat(job.get("size").asInt())));
+                }
+                if (isTransactional) {
+                    producer.commitTransaction();
+                }
+            }
+        }
     }
 
     private Map<String, Object> secured(String client, String mechanism, String user, String password) {

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from importlib.metadata import version
 from typing import Any
 
@@ -14,7 +14,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import AuthenticationFailedError, KafkaError, for_code
-from ledger import CODECS, COUNT, NO_TOPIC, Ledger, main
+from ledger import CODECS, COUNT, LINE, NO_TOPIC, Ledger, main
 
 PATIENCE = 30
 
@@ -214,6 +214,23 @@ async def connect(ledger: Ledger, servers: str, asked: dict[str, Any]) -> None:
                 await producer.stop()
 
 
+async def configured(ledger: Ledger, servers: str, jobs: list[dict[str, Any]]) -> None:
+    ledger.what = "aiokafka: clients of many settings, one after the other"
+    for job in jobs:
+        topic = ledger.topic(job["name"])
+        await create(ledger, servers, topic, partitions=job["partitions"])
+        own = {"bootstrap_servers": servers, "client_id": ledger.client(job["name"]), **job["settings"]}
+        if job["role"] == "consumer":
+            async with AIOKafkaConsumer(topic, **own):
+                await asyncio.sleep(job["seconds"])
+            continue
+        async with AIOKafkaProducer(**own) as producer, AsyncExitStack() as open_now:
+            if "transactional_id" in own:
+                await open_now.enter_async_context(producer.transaction())
+            value = (LINE * (job["size"] // len(LINE) + 1))[: job["size"]].encode()
+            await asyncio.gather(*[await producer.send(topic, value) for _ in range(job["records"])])
+
+
 def waited_for(scenario: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     return lambda *arguments: asyncio.run(scenario(*arguments))
 
@@ -222,7 +239,7 @@ if __name__ == "__main__":
     logging.disable()
     scenarios = {
         "codecs": codecs, "txn": transactions, "admin": administration, "errors": errors, "sasl": sasl,
-        "connect": connect,
+        "connect": connect, "settings": configured,
     }  # fmt: skip
     main(
         f"aiokafka {version('aiokafka')}",

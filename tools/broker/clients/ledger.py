@@ -10,6 +10,7 @@ from typing import Any
 COUNT = 20
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 NO_TOPIC = "no-such-topic"
+LINE = "a line of a log, with words and numbers like 42; "
 
 
 class Ledger:
@@ -61,11 +62,12 @@ class Ledger:
 def main(clients: str, scenarios: dict[str, Callable[..., Any]]) -> None:
     """Run the scenario that the arguments name: scenario, name, servers, servers with SASL, more as JSON.
 
-    More are the users for `sasl`, and how to connect for `connect` (`troubles.Trouble.asked`).
+    More are the users for `sasl`, how to connect for `connect` (`troubles.Trouble.asked`), clients for `settings`
+    (`configurations.jobs`).
     """
     kind, name, servers, sasl_servers, more = sys.argv[1:]
     ledger = Ledger(name, clients)
-    if kind in ("sasl", "connect"):
+    if kind in ("sasl", "connect", "settings"):
         scenarios[kind](ledger, sasl_servers if kind == "sasl" else servers, json.loads(more))
     else:
         scenarios[kind](ledger, servers)

@@ -16,7 +16,7 @@ from confluent_kafka import (
     libversion,
 )
 from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic
-from ledger import CODECS, COUNT, NO_TOPIC, Ledger, main
+from ledger import CODECS, COUNT, LINE, NO_TOPIC, Ledger, main
 
 PATIENCE = 30
 
@@ -27,9 +27,12 @@ def quiet(servers: str, **settings: Any) -> dict[str, Any]:
     }
 
 
-def create(ledger: Ledger, servers: str, *topics: str, partitions: int = 1) -> AdminClient:
+def create(
+    ledger: Ledger, servers: str, *topics: str, partitions: int = 1, replicas: list[int] | None = None
+) -> AdminClient:
     admin = AdminClient(quiet(servers, client_id=ledger.client("admin")))
-    for made in admin.create_topics([NewTopic(topic, partitions, 1) for topic in topics]).values():
+    where = {"replication_factor": 1} if replicas is None else {"replica_assignment": [replicas] * partitions}
+    for made in admin.create_topics([NewTopic(topic, partitions, **where) for topic in topics]).values():
         made.result(PATIENCE)
     return admin
 
@@ -224,9 +227,52 @@ def connect(ledger: Ledger, servers: str, asked: dict[str, Any]) -> None:
     producer.purge()
 
 
+def configured(ledger: Ledger, servers: str, jobs: list[dict[str, Any]]) -> None:
+    ledger.what = "librdkafka: clients of many settings, one after the other"
+    for job in jobs:
+        topic = ledger.topic(job["name"])
+        create(ledger, servers, topic, partitions=job["partitions"], replicas=job.get("replicas"))
+        own = quiet(servers, client_id=ledger.client(job["name"])) | job["settings"]
+        if job["role"] == "producer":
+            produce(own, topic, job)
+        else:
+            if job["records"]:
+                feeder = quiet(
+                    servers, client_id=ledger.client("feeder"), linger_ms=0 if job["apart"] else 50
+                )
+                apart = {"size": 100, "every": 0.03 if job["apart"] else 0, "anew": False}
+                produce(feeder, topic, {**job, **apart})
+            consume(own, topic, job)
+
+
+def produce(settings: dict[str, Any], topic: str, job: dict[str, Any]) -> None:
+    producer = Producer(settings)
+    for number in range(job["records"]):
+        if job["anew"] and number:
+            producer.flush(PATIENCE)
+            producer = Producer(settings)
+        producer.produce(topic, (LINE * (job["size"] // len(LINE) + 1))[: job["size"]])
+        producer.poll(0)
+        time.sleep(job["every"])
+    producer.flush(PATIENCE)
+
+
+def consume(settings: dict[str, Any], topic: str, job: dict[str, Any]) -> None:
+    consumer = Consumer(settings)
+    consumer.subscribe([topic])
+    until, got = time.monotonic() + job["seconds"], 0
+    while time.monotonic() < until or got < job["records"]:
+        message = consumer.poll(0.1)
+        if message is not None and message.error() is None:
+            got += 1
+            if job["commit"] and got % job["commit"] == 0:
+                consumer.commit(asynchronous=False)
+    consumer.close()
+
+
 if __name__ == "__main__":
     main(
         f"confluent-kafka {version('confluent-kafka')} (librdkafka {libversion()[0]})",
         {"codecs": codecs, "txn": transactions, "admin": administration, "errors": errors, "sasl": sasl}
-        | {"connect": connect},
+        | {"connect": connect, "settings": configured},
     )
