@@ -105,7 +105,7 @@ def _is_follower(exchange: Exchange, _: int, __: bool | None) -> bool | None:
 
 def _value(message: WireMessage | None, name: str) -> Any:
     """A field of a message; None where it was not captured."""
-    body = message.decode(frozenset({name})).body if message is not None else None
+    body = message.facts(frozenset({name})).body if message is not None else None
     return (body or {}).get(name)
 
 

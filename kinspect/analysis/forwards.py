@@ -149,7 +149,7 @@ def carried_request(exchange: Exchange) -> EnvelopedRequest | None:
         return None
     assert request is not None
     assert response is not None
-    asked, told = request.body or {}, response.body or {}
+    asked, told = request.facts().body or {}, response.facts().body or {}
     client_ip = envelope.address(asked["client_host_address"])
     if client_ip is None or exchange.is_uncertain or not may_be_forwarded(inner.header.api_key):
         return None

@@ -143,7 +143,7 @@ def bodies(exchange: Exchange, fields: Fields) -> tuple[Struct, Struct | None]:
 
 
 def _body(message: WireMessage | None, fields: frozenset[str]) -> Struct | None:
-    return None if message is None else message.decode(fields).body
+    return None if message is None else message.facts(fields).body
 
 
 def _whole_list(message: WireMessage | None, fields: frozenset[str], name: str) -> list[Struct]:

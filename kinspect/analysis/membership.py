@@ -66,7 +66,7 @@ class MembershipRequests:
             return None
         connections[connection] = None
         drop_oldest(connections, CONNECTIONS_LOOKED_AT)
-        asked = request.decode(_FIELDS).body or {}
+        asked = request.facts(_FIELDS).body or {}
         group, epoch = asked.get("group_id"), asked.get("member_epoch") or 0
         joins = epoch <= 0 if key in BY_EPOCH else key == JOIN_GROUP
         return None if group is None else MembershipRequest(group, joins)

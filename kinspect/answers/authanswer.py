@@ -81,7 +81,7 @@ class Auth(Answer):
     def _add_handshake(self, exchange: Exchange) -> None:
         if exchange.request is None:
             return
-        mechanism = (exchange.request.decode(_HANDSHAKE).body or {}).get("mechanism")
+        mechanism = (exchange.request.facts(_HANDSHAKE).body or {}).get("mechanism")
         login = self._begin(exchange, (*_client(exchange)[:2], mechanism, None))
         if _error_code(exchange):
             self._touch(exchange, login.client)
@@ -151,7 +151,7 @@ def _answer(exchange: Exchange) -> dict[str, Any]:
     """Error code and message of the answer, as far as it was captured."""
     if exchange.response is None or exchange.kind == SASL_TOKEN:
         return {}
-    return exchange.response.decode(_ERROR).body or {}
+    return exchange.response.facts(_ERROR).body or {}
 
 
 def _error_code(exchange: Exchange) -> int | None:

@@ -203,7 +203,7 @@ class Brokers(Answer):
         response = exchange.response
         if response is None:
             return
-        body = response.decode(_LEADER_FIELDS).body or {}
+        body = response.facts(_LEADER_FIELDS).body or {}
         if body.get("node_endpoints"):
             self._add_nodes(exchange, broker, response)
         for topic in body.get("responses") or ():
@@ -224,7 +224,7 @@ class Brokers(Answer):
         """Replicas fetch the metadata topic from the active controller."""
         if exchange.request is None or exchange.role not in CLUSTER:
             return
-        asked = exchange.request.decode(_ASKED_METADATA).body or {}
+        asked = exchange.request.facts(_ASKED_METADATA).body or {}
         if any(map(_is_metadata, asked.get("topics") or ())):
             broker.mode = later(broker.mode, exchange.key, KRAFT)
             broker.cluster_id = later(broker.cluster_id, exchange.key, asked.get("cluster_id"))
@@ -614,7 +614,7 @@ def _address(exchange: Exchange) -> Address:
 
 
 def _body(message: WireMessage | None) -> Struct:
-    return {} if message is None else message.body or {}
+    return {} if message is None else message.facts().body or {}
 
 
 def _node_id(value: Any) -> int | None:

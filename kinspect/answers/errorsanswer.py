@@ -280,7 +280,7 @@ def _groups(exchange: Exchange, code: int) -> Iterable[str]:
     groups = exchange.summary.groups
     if len(groups) <= 1 or exchange.response is None:
         return groups
-    body = exchange.response.body or {}
+    body = exchange.response.facts().body or {}
     paths = [error["path"] for error in exchange.summary.errors if error["code"] == code]
     structs = [struct for path in paths for struct in along(body, path) if isinstance(struct, dict)]
     named = [struct.get(name) for struct in structs for name in ("group_id", "key")]

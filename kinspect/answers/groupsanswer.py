@@ -405,7 +405,7 @@ class Groups(Answer):
 
     def _add_other(self, exchange: Exchange) -> None:
         summary = exchange.summary
-        told = exchange.response.body if exchange.response is not None else None
+        told = exchange.response.facts().body if exchange.response is not None else None
         listed = _listed(told)
         if exchange.api_key == FIND_COORDINATOR and not listed and told is not None:
             # Before version 4 it is about one group.

@@ -66,9 +66,9 @@ class _Topics(Answer):
         if found is None or exchange.request is None:
             return
         topics, partitions, answered = found
-        named = topics_in(exchange.request.decode().body, topics, partitions)
+        named = topics_in(exchange.request.facts().body, topics, partitions)
         if answered is not None and exchange.response is not None:
-            named |= topics_in(exchange.response.decode().body, answered, partitions)
+            named |= topics_in(exchange.response.facts().body, answered, partitions)
         for topic, parts in named.items():
             size = self._sizes.of(*topic)
             if size is not None:

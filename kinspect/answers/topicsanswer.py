@@ -298,7 +298,7 @@ def _body(message: WireMessage | None, fields: frozenset[str]) -> tuple[Struct, 
     """The fields of a message, as far as it could be read; and whether that was to its end."""
     if message is None:
         return {}, False
-    decoded = message.decode(fields)
+    decoded = message.facts(fields)
     return decoded.body or {}, decoded.complete and decoded.body is not None
 
 

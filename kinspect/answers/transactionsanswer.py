@@ -107,7 +107,7 @@ class Transactions(Answer):
 
     def _add_produce(self, exchange: Exchange) -> None:
         assert exchange.request is not None
-        name = (exchange.request.decode(_ID).body or {}).get("transactional_id")
+        name = (exchange.request.facts(_ID).body or {}).get("transactional_id")
         if name is None:
             return
         request, answer = _bodies(exchange)
@@ -398,7 +398,7 @@ def _bodies(exchange: Exchange) -> tuple[Struct, Struct]:
 
 
 def _body(message: WireMessage | None) -> Struct:
-    return {} if message is None else message.body or {}
+    return {} if message is None else message.facts().body or {}
 
 
 def _each(struct: Struct, name: str) -> list[Struct]:

@@ -208,7 +208,7 @@ class _Found:
 
     def message(self, message: WireMessage | None, fields: frozenset[str] | None = None) -> Decoded:
         """Collect from a message, as far as it could be decoded; return what was decoded."""
-        decoded = NOTHING_DECODED if message is None else message.decode(fields)
+        decoded = NOTHING_DECODED if message is None else message.facts(fields)
         self.body(decoded)
         if not decoded.complete and message is not None and message.api_key is not None:
             self.cut |= decoded.layout is None or layout_walk(decoded.layout) is not None

@@ -110,7 +110,7 @@ def reasons(exchange: Exchange) -> list[str]:
 def _error_message(exchange: Exchange) -> str | None:
     if exchange.response is None or not exchange.summary.error_codes:
         return None
-    decoded = exchange.response.decode()
+    decoded = exchange.response.facts()
     if decoded.layout is None or decoded.body is None:
         return None
     found = field_paths(decoded.layout, entities.is_error_message).walk(decoded.body)
@@ -118,7 +118,7 @@ def _error_message(exchange: Exchange) -> str | None:
 
 
 def _request_body(exchange: Exchange) -> dict[str, Any]:
-    return (exchange.request.body if exchange.request is not None else None) or {}
+    return (exchange.request.facts().body if exchange.request is not None else None) or {}
 
 
 def _shortened(text: str) -> str:

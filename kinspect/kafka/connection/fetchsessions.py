@@ -131,7 +131,7 @@ class FetchSessions:
         return None
 
     def _share(self, request: WireMessage) -> Fetched | None:
-        body = request.decode(SHARE_HEAD if self._heads_only else None).body or {}
+        body = request.facts(SHARE_HEAD if self._heads_only else None).body or {}
         group, member, epoch = body.get("group_id"), body.get("member_id"), body.get("share_session_epoch")
         if group is None or member is None or epoch is None:
             return NOT_SEEN
@@ -195,7 +195,7 @@ class FetchSessions:
         if self._heads_only:
             return []
         found = []
-        for struct in (request.decode().body or {}).get(field) or ():
+        for struct in (request.facts().body or {}).get(field) or ():
             named = [
                 part if isinstance(part, int) else part.get("partition", part.get("partition_index"))
                 for part in struct.get("partitions") or ()

@@ -49,7 +49,7 @@ def role_of(api_key: int, request: WireMessage | None) -> str | None:
         return None
     if api_key == ADD_PARTITIONS_TO_TXN:
         return other if (request.api_version or 0) >= _OF_BROKERS else role
-    decoded = request.decode(_REPLICA)
+    decoded = request.facts(_REPLICA)
     body = decoded.body or {}
     state = body.get("replica_state") or body
     if not decoded.complete and "replica_id" not in state:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from kinspect.kafka.connection import roles
 from kinspect.kafka.connection.fetchsessions import FETCH_APIS, FetchSessions
 from kinspect.kafka.connection.framing import SIZE_BYTES, Framer
+from kinspect.kafka.connection.offer import Ranges, is_outside, offered
 from kinspect.kafka.connection.orphans import Candidate, fitting_versions
 from kinspect.kafka.connection.pending import Pending
 from kinspect.kafka.connection.recognise import YES, cut_header, is_body, request_at, request_starts
@@ -34,7 +35,7 @@ from kinspect.state import fields, fill
 
 STATE: Final = """
     exchanges gaps gap_bytes holed client_id principal software _role _api_versions _client_text _response_end
-    _response_stop _response_hole _throttled _conflicts _offset_before
+    _response_stop _response_hole _throttled _conflicts _offset_before _ranges
 """.split()
 """The plain fields of `Session`."""
 # APIs each of whose requests may show something about the client.
@@ -158,6 +159,7 @@ class Session:
         # API keys and versions of requests, as they stand in a header, each with True if a request of it was whole.
         self._api_versions: dict[bytes, bool] = {}
         self._usual: dict[bytes, _Usual] = {}  # those of whole requests whose next ones are usual
+        self._ranges: Ranges = {}  # versions that the broker offers, once it told
         self._client_text: bytes | None = None  # the client id as it stands in a header, if it is known
         self._tokens = Tokens(bool(desynchronised))
         self._fetch_sessions = FetchSessions(ledger.fetch_room, ledger.heads_only)
@@ -389,6 +391,7 @@ class Session:
         exchange = self._new_exchange(message, header.api_key, header.api_version, header.body_start)
         exchange.correlation_id = header.correlation_id
         exchange.client_id = header.client_id if client_id_whole else None
+        message.is_foreign = is_outside(self._ranges, header.api_key, header.api_version)
         self._note_damage(exchange, message, cause)
         new_use = use not in self._api_versions
         known = is_known(header)
@@ -401,8 +404,18 @@ class Session:
 
     def _note_usual(self, use: bytes) -> None:
         usual = _usual(use)
-        if usual is not None:
+        if usual is not None and not is_outside(self._ranges, usual.api_key, usual.api_version):
             self._usual[use] = usual
+
+    def _learn_ranges(self, answer: WireMessage) -> None:
+        ranges = offered(answer)
+        if ranges is not None:
+            self._ranges = ranges
+            self._usual = {
+                use: usual
+                for use, usual in self._usual.items()
+                if not is_outside(ranges, usual.api_key, usual.api_version)
+            }
 
     def _usual_request(self, message: WireMessage, raw: bytes, usual: _Usual, body_start: int) -> None:
         exchange = self._new_exchange(message, usual.api_key, usual.api_version, body_start)
@@ -485,16 +498,16 @@ class Session:
         """Learn software, mechanism, user and role from requests that show them."""
         key = exchange.api_key
         if key == API_VERSIONS:
-            body = message.body or {}
+            body = message.facts().body or {}
             if body.get("client_software_name"):
                 self.software = (body["client_software_name"], body.get("client_software_version"))
         elif key == SASL_HANDSHAKE:
-            mechanism = (message.body or {}).get("mechanism")
+            mechanism = (message.facts().body or {}).get("mechanism")
             self._tokens.mechanism = mechanism
             if exchange.api_version == 0:
                 self._tokens.begin(mechanism)
         elif key == SASL_AUTHENTICATE:
-            token = (message.body or {}).get("auth_bytes")
+            token = (message.facts().body or {}).get("auth_bytes")
             if isinstance(token, bytes):
                 self.principal = sasl.user_name(self._tokens.mechanism, token) or self.principal
         elif key is not None and (new_use or self._role == roles.HIDDEN):
@@ -595,6 +608,8 @@ class Session:
         if self._flow.stepped_at is not None and exchange.spans(self._flow.stepped_at):
             exchange.latency_known = False
         self._pass(message, cause)
+        if exchange.api_key == API_VERSIONS:
+            self._learn_ranges(message)
         if self._ledger.waits:
             self._note_throttle(exchange, message)
         if self._tokens.replies or exchange.api_key == SASL_HANDSHAKE:
@@ -616,6 +631,7 @@ class Session:
         if exchange.plain_answer:
             message.body_start = 4
             return
+        message.is_foreign = exchange.request is not None and exchange.request.is_foreign
         header = response_header(message.raw, 0, len(message.raw), exchange.api_key, exchange.api_version)
         message.body_start = len(message.raw) if header is None else header.body_start
 

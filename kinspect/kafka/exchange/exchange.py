@@ -62,9 +62,8 @@ class Exchange(Pair):
     @property
     def inner_principal(self) -> str | None:
         """Name of the principal whose request is inside an Envelope; None like `inner_api_key`."""
-        if self.api_key != ENVELOPE or self.request is None or self.request.body is None:
-            return None
-        forwarded = envelope.principal(self.request.body.get("request_principal"))
+        body = self.request.facts().body if self.api_key == ENVELOPE and self.request is not None else None
+        forwarded = None if body is None else envelope.principal(body.get("request_principal"))
         return None if forwarded is None else str(forwarded["name"])
 
     @property

@@ -78,13 +78,13 @@ def node_structs(message: WireMessage | None) -> Iterator[tuple[dict[str, Any], 
     layout = schema.layout(message.api_key, message.api_version, message.direction)
     paths = field_paths(layout, is_node_id, _is_address)
     if paths:
-        for _, struct, name in paths.walk(message.body or {}):
+        for _, struct, name in paths.walk(message.facts().body or {}):
             yield struct, struct[name]
 
 
 def _body(message: WireMessage) -> dict[str, Any]:
     """What could be read of a message; a large one is not kept decoded."""
-    body = message.decode().body or {}
+    body = message.facts().body or {}
     if message.size > LARGE:
         message.forget()
     return body

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
 from kinspect.kafka.wire.ends import Ends
-from kinspect.model import Caps
+from kinspect.model import Caps, Problem
 from kinspect.protocol import Decoded, decode_body
 from kinspect.state import fields
 
@@ -22,13 +22,14 @@ class WireMessage:
     nanoseconds since the epoch (None: the capture has none), `first_frame` and `last_frame` frame references
     (`model.FRAME_BITS`). `complete` is true if no byte is missing. `offset` is the position of the 4-byte size in the
     stream of its direction (in the plaintext, if it is encrypted). `api_key` is None where the layout is unknown (an
-    orphan response, a raw SASL token): then there is no body. `ends` are those of its connection, with the caps that
-    apply and the counts of the caps that were reached; None for a message alone.
+    orphan response, a raw SASL token): then there is no body. `is_foreign`: the broker told that it does not offer this
+    version, which then counts only if the body fits to the last byte. `ends` are those of its connection, with the caps
+    that apply and the counts of the caps that were reached; None for a message alone.
     """
 
     STATE: ClassVar = """
         direction raw size body_start first_time last_time first_frame last_frame packets complete offset
-        inferred api_key api_version
+        inferred api_key api_version is_foreign
     """.split()
     __slots__ = (*STATE, "_cut", "_decoded", "_fields", "ends")
 
@@ -61,6 +62,7 @@ class WireMessage:
         self.ends: Ends | None = None
         self.api_key: int | None = None
         self.api_version: int | None = None
+        self.is_foreign = False
         self._cut = False
         self._decoded: Decoded | None = None
         self._fields: frozenset[str] | None = None
@@ -72,7 +74,7 @@ class WireMessage:
     @classmethod
     def from_state(cls, state: Sequence[Any], ends: Ends | None) -> WireMessage:
         message = cls(*state[:11])
-        message.inferred, message.api_key, message.api_version = state[11:]
+        message.inferred, message.api_key, message.api_version, message.is_foreign = state[11:]
         message.ends = ends
         return message
 
@@ -98,12 +100,22 @@ class WireMessage:
                 self._cut = any([problem.code == "cap" for problem in decoded.problems])
                 if self._cut:
                     self.ends.counts.hit("body_bytes")
-            if not self.complete:
+            if self.is_foreign and decoded.layout is not None and not _is_exact(decoded):
+                text = f"{decoded.layout.name} version {self.api_version} is not among those that the broker offers"
+                decoded = Decoded(None, None, False, (Problem(self.direction, "unknown_version", text),))
+            elif not self.complete:
                 # `complete` and the cause of the cut report the missing bytes already.
                 problems = tuple(p for p in decoded.problems if p.code != "malformed")
                 decoded = Decoded(decoded.body, decoded.layout, False, problems)
         self._decoded, self._fields = decoded, fields
         return decoded
+
+    def facts(self, fields: frozenset[str] | None = None) -> Decoded:
+        """As `decode`, but without a body that does not fit its layout: what was read of that may be anything."""
+        decoded = self.decode(fields)
+        if decoded.complete or not any([problem.code == "malformed" for problem in decoded.problems]):
+            return decoded
+        return Decoded(None, decoded.layout, False, decoded.problems)
 
     def forget(self) -> None:
         """Drop the decoded body; the next use decodes it again."""
@@ -114,3 +126,7 @@ class WireMessage:
         """Kafka's fields in snake case, as plain Python values (see `kinspect.protocol.Message`); None without a known
         layout."""
         return self.decode().body
+
+
+def _is_exact(decoded: Decoded) -> bool:
+    return decoded.complete and not any([problem.code == "trailing_bytes" for problem in decoded.problems])

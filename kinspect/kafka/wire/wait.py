@@ -118,4 +118,4 @@ def _waited_for_members(exchange: Pair) -> bool | None:
 
 def _body(message: WireMessage | None, fields: frozenset[str]) -> dict[str, Any]:
     """The fields of a message, as far as it could be read."""
-    return (message.decode(fields).body or {}) if message is not None else {}
+    return (message.facts(fields).body or {}) if message is not None else {}
