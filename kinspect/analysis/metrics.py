@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from kinspect.analysis.client import CONNECTIONS_KEPT
+from kinspect.analysis.connectends import ConnectionFailures
 from kinspect.analysis.expected import POLLS, Expectation, may_pass
 from kinspect.analysis.forwards import without_carried
 from kinspect.durations import Durations
@@ -101,6 +103,8 @@ kinspect_kafka_group_exchanges_total | counter | group api | detail | Requests o
     heartbeats, commits.
 kinspect_kafka_api_version_exchanges_total | counter | api api_version | detail | Exchanges by version.
 kinspect_connections_total | counter | kind end_reason | | TCP connections that ended.
+kinspect_kafka_connect_failures_total | counter | problem | | Connections that failed, by the problems of the answer \
+    connect; version_refused, churn and notes are not counted.
 kinspect_gaps_total | counter | cause | | Gaps in the streams of Kafka connections.
 kinspect_gap_bytes_total | counter | cause | | Bytes in these gaps.
 kinspect_problems_total | counter | code | | Problems of messages.
@@ -125,6 +129,7 @@ CLIENT_EXCHANGES = _NAMED["kinspect_kafka_client_exchanges_total"]
 GROUP_EXCHANGES = _NAMED["kinspect_kafka_group_exchanges_total"]
 VERSION_EXCHANGES = _NAMED["kinspect_kafka_api_version_exchanges_total"]
 CONNECTIONS_ENDED = _NAMED["kinspect_connections_total"]
+CONNECT_FAILURES = _NAMED["kinspect_kafka_connect_failures_total"]
 GAPS = _NAMED["kinspect_gaps_total"]
 GAP_BYTES = _NAMED["kinspect_gap_bytes_total"]
 PROBLEMS = _NAMED["kinspect_problems_total"]
@@ -162,6 +167,7 @@ class KafkaMetrics:
             metric.name: {} for metric in METRICS if detail or not metric.detail
         }
         self._expectation = Expectation()
+        self._failures = ConnectionFailures(CONNECTIONS_KEPT)
         self._topics, self._errors = _Names(labels), _Names(labels)
         self._names = {"topic": self._topics, "error": self._errors}
         self._broker = _Names(labels)
@@ -180,6 +186,7 @@ class KafkaMetrics:
 
     def add(self, exchange: Exchange) -> None:
         """Count an exchange. Decodes its bodies. What an Envelope holds does not count: its client's request does."""
+        self._failures.add(exchange)
         exchange = without_carried(exchange)
         api = exchange.api or UNKNOWN_API
         broker = self._broker_of(exchange)
@@ -205,6 +212,9 @@ class KafkaMetrics:
     def add_connection(self, line: ConnectionLine) -> None:
         """Count a connection that ended."""
         self._add_to(CONNECTIONS_ENDED, (line.kind, line.end_reason))
+        problem = self._failures.problem(line.to_dict())
+        if problem is not None:
+            self._add_to(CONNECT_FAILURES, (problem,))
 
     def add_gap(self, gap: Gap) -> None:
         """Count a gap."""

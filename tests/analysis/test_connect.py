@@ -4,10 +4,13 @@ where all is well."""
 import pytest
 from support.captures import CAPTURES
 from support.manifest import load
-from support.packets import nanosecond_pcap
+from support.packets import blocks, nanosecond_pcap, packets
 from support.segments import ACK, BROKER, CLIENT, FIN, MS, RST, SECOND, TcpConnection, together
 
 import kinspect
+from kinspect.analysis.metrics import CONNECT_FAILURES, KafkaMetrics
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.pipeline import Inspector
 from kinspect.protocol import Message, encode_request, encode_response
 
 TROUBLES = [row for row in load(CAPTURES) if "connect" in row.facts]
@@ -45,6 +48,25 @@ def test_recorded_troubles(row):
         name: severity for name, severity in found.items() if severity != "note" or name in expected
     } == expected
     assert all(each["frames"] for each in rows)
+
+
+@pytest.mark.parametrize("row", TROUBLES[::3], ids=lambda row: row.file)
+def test_metrics_count_them_as_they_end(row):
+    ports = [int(port) for port in row.ports.split(",")]
+    metrics = KafkaMetrics()
+    emit = frozenset({"exchange", "connection"})
+    inspector = Inspector(emit=emit, kafka_ports=frozenset(ports), files=[row.file])
+    lines = [line for block in blocks(packets(row.path)) for line in inspector.feed(block)]
+    for line in [*lines, *inspector.finish()]:
+        (metrics.add if isinstance(line, Exchange) else metrics.add_connection)(line)
+    counted = {problem: count for (problem,), count in metrics.result()[CONNECT_FAILURES.name].items()}
+    rows = kinspect.answer("connect", [row.path], decode_as=ports)["rows"]
+    others = ("churn", "version_refused")
+    assert counted == {
+        each["problem"]: each["count"]
+        for each in rows
+        if each["severity"] != "note" and each["problem"] not in others
+    }
 
 
 def assert_well(path):

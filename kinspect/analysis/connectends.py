@@ -1,0 +1,285 @@
+"""How connections end that fail: the problem that a connection's packets prove, or one that others to the same port
+must explain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from kinspect.kafka.bodysummary import error_counts
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.exchange.metadata import cluster_metadata, ip_text, may_have_metadata, node_structs
+from kinspect.kafka.wire.pair import ANSWERED, SASL_TOKEN, UNANSWERED
+from kinspect.model import NS_PER_MS, NS_PER_SECOND, drop_oldest
+from kinspect.protocol.apikeys import (
+    API_VERSIONS,
+    DESCRIBE_CLUSTER,
+    FIND_COORDINATOR,
+    METADATA,
+    SASL_AUTHENTICATE,
+    SASL_HANDSHAKE,
+)
+
+Line = dict[str, Any]
+_Port = tuple[str | None, int]
+ApiUse = tuple[int | None, int | None]
+"""API key and version."""
+
+SEVERE, WARNING, NOTE = SEVERITIES = ("error", "warning", "note")
+WAITED_NS = 3 * NS_PER_SECOND
+"""For how long a single SYN must have had no answer; hosts send it again after one second."""
+IDLE_MS = 1_000.0
+"""Silence from which on the end of a connection is one of an idle connection."""
+RESENT_LEAST = 4
+"""How often a segment must have been sent in all to be lost for good."""
+FULL_SIZED = 1_000
+"""Bytes from which on a segment counts as full-sized: IPv6 carries 1,220 of them anywhere."""
+_CLOSED = frozenset({"closed", "reset"})
+_LOGIN_APIS = frozenset({SASL_HANDSHAKE, SASL_AUTHENTICATE})
+_NODE_APIS = frozenset({METADATA, FIND_COORDINATOR, DESCRIBE_CLUSTER})
+_TOO_LARGE = "packets_too_large"
+NO_RESPONSE, HELLO_CLOSED = "unanswered", "hello_closed"
+"""Ends that other connections must explain: see `explained`."""
+
+
+@dataclass(slots=True)
+class ConnectionTalk:
+    """The exchanges of an open connection: how many, how many of them answered, the first one without an answer, and
+    whether its login is under way or was refused."""
+
+    exchanges: int = 0
+    answered: int = 0
+    lost: ApiUse | None = None
+    lost_at: int | None = None
+    in_login: bool = False
+    refused: bool = False
+
+    def note(self, exchange: Exchange) -> None:
+        """Take its next exchange."""
+        self.exchanges += 1
+        self._note_login(exchange)
+        if exchange.outcome == ANSWERED:
+            self.answered += 1
+        elif exchange.outcome == UNANSWERED and exchange.outcome_reason in _CLOSED and self.lost is None:
+            self.lost = exchange.api_key, exchange.api_version
+            self.lost_at = exchange.timestamp
+
+    def _note_login(self, exchange: Exchange) -> None:
+        if exchange.api_key in _LOGIN_APIS or exchange.kind == SASL_TOKEN:
+            self.in_login = True
+            self.refused = (
+                self.refused or exchange.summary.refusal is not None or bool(error_counts(exchange))
+            )
+        elif exchange.outcome == ANSWERED and exchange.api_key != API_VERSIONS:
+            self.in_login = False
+
+
+class OpenConnections:
+    """What was exchanged on the connections that are open, `most` of them; of more the oldest is forgotten."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._talks: dict[str, ConnectionTalk] = {}
+
+    def note(self, exchange: Exchange) -> tuple[bool, bool]:
+        """Take an exchange. Returns whether it is the first one of its connection, and whether another one was
+        forgotten for that."""
+        connection = exchange.connection.connection_id
+        talk = self._talks.get(connection)
+        is_first, forgets = talk is None, False
+        if talk is None:
+            talk = self._talks[connection] = ConnectionTalk()
+            forgets = drop_oldest(self._talks, self._most)
+        talk.note(exchange)
+        return is_first, forgets
+
+    def ended(self, line: Line) -> ConnectionEnd | None:
+        """How a connection failed, by its line; None if it did not, or if that is not known."""
+        talk = self._talks.pop(line["connection_id"], None) or ConnectionTalk()
+        return _ended(line, talk) if talk.exchanges >= line["exchanges"] else None
+
+
+class ConnectionEnd(NamedTuple):
+    """`problem`: a name, or `NO_RESPONSE` with its API and version in `use`, or `HELLO_CLOSED`; `words`: facts of
+    it."""
+
+    problem: str
+    severity: str
+    words: dict[str, Any] | None = None
+    use: ApiUse | None = None
+
+
+def explained(problem: str, is_plain: bool, is_tls: bool, is_refused: bool) -> str | None:
+    """The name of a problem, as others to the same port explain it; None if there is none for certain. `is_plain`,
+    `is_tls`: such connections came about; `is_refused`: the API and version were never answered, twice."""
+    if problem == HELLO_CLOSED:
+        return "tls_not_expected" if is_plain else "tls_failed" if is_tls else None
+    if problem == NO_RESPONSE:
+        if is_tls and not is_plain:
+            return "tls_expected"
+        return "version_refused" if is_plain and is_refused else "closed_early"
+    return problem
+
+
+class ConnectionFailures:
+    """Problems of connections as they end, by what was known then; notes are none. `most`: number of open connections,
+    and of ports, that are remembered."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._open = OpenConnections(most)
+        # Ports by address: of Kafka, of Kafka in clear, of TLS, and told by brokers; those of names have none.
+        self._kafka: dict[_Port, None] = {}
+        self._plain: dict[_Port, None] = {}
+        self._tls: dict[_Port, None] = {}
+        self._told: dict[_Port, None] = {}
+
+    def add(self, exchange: Exchange) -> None:
+        """Take an exchange."""
+        ends = exchange.connection
+        if ends.connection_id:
+            self._open.note(exchange)
+        if exchange.outcome == ANSWERED:
+            port = ends.broker_ip, ends.broker_port
+            self._know(self._kafka, port)
+            if not ends.tls:
+                self._know(self._plain, port)
+            for host, number in nodes_told(exchange):
+                self._know(self._told, (ip_text(host), number))
+
+    def problem(self, line: Line) -> str | None:
+        """The problem of a connection that ended; None for none."""
+        broker = line["broker"]
+        port = broker["ip"], broker["port"]
+        if line["tls_handshake"] == "done":
+            self._know(self._tls, port)
+        end = self._open.ended(line)
+        speaks = line["decode_as"] or (line["kind"] == "kafka" and line["tls_handshake"] is None)
+        if (
+            end is None
+            or end.severity == NOTE
+            or not (speaks or port in self._kafka or port in self._told or (None, port[1]) in self._told)
+        ):
+            return None
+        found = explained(end.problem, port in self._plain, port in self._tls, False)
+        return None if found == "closed_early" else found
+
+    def _know(self, ports: dict[_Port, None], port: _Port) -> None:
+        ports[port] = None
+        drop_oldest(ports, self._most)
+
+
+def nodes_told(exchange: Exchange) -> Iterator[tuple[str, int]]:
+    """Hosts and ports of nodes that a response tells."""
+    key, version = exchange.api_key, exchange.api_version
+    if exchange.outcome != ANSWERED or key is None or version is None or not may_have_metadata(key, version):
+        return
+    if key in _NODE_APIS:
+        structs = [struct for struct, node_id in node_structs(exchange.response) if node_id >= 0]
+        found = [(struct.get("host"), struct.get("port")) for struct in structs]
+    else:
+        found = [(ip, port) for ip, port, _ in cluster_metadata(exchange).nodes]
+    for host, number in dict.fromkeys(found):
+        if isinstance(host, str) and host and isinstance(number, int):
+            yield host, number
+
+
+def _ended(line: Line, talk: ConnectionTalk) -> ConnectionEnd | None:
+    """The problem that a connection's line proves, its severity, and words of the detail; None for none."""
+    client, broker, ended_by = line["client"], line["broker"], line["ended_by"]
+    last, asked = line["unacknowledged"], line["handshake_seen"] and line["syns"] is not None
+    is_over = line["end_reason"] in ("fin", "reset")
+    errors = [error for error in line["icmp"] if error["error"] != _TOO_LARGE]
+    if errors and (not broker["packets"] or (last and not is_over)):
+        return ConnectionEnd("unreachable", SEVERE, {"code": errors[0]["error"]})
+    too_large = [error for error in line["icmp"] if error["error"] == _TOO_LARGE]
+    if too_large:
+        severity = SEVERE if last else NOTE
+        return ConnectionEnd("unreachable", severity, {"code": _TOO_LARGE, "mtu": too_large[-1]["mtu"]})
+    if line["refused"]:
+        return ConnectionEnd("refused", SEVERE)
+    if asked and not broker["packets"] and client["packets"] == line["syns"]:
+        waited = lasted(line)
+        is_sure = line["syns"] > 1 or (waited is not None and waited >= WAITED_NS)
+        return ConnectionEnd("no_answer", SEVERE) if is_sure else None
+    if not broker["packets"] or not client["packets"]:
+        return None
+    if last and last["times"] >= RESENT_LEAST:
+        words = {"sender": last["sender"], "times": last["times"], "bytes": last["bytes"]}
+        if last["bytes"] >= FULL_SIZED and last["idle_before_ms"] < IDLE_MS:
+            return ConnectionEnd("large_packets_lost", SEVERE, words)
+    if last and last["sender"] == "client" and last["idle_before_ms"] >= IDLE_MS and talk.answered:
+        return ConnectionEnd("closed_idle", WARNING, {"idle_ms": last["idle_before_ms"]})
+    if not asked:
+        return None
+    if line["first_bytes"] == "tls" and line["tls_handshake"] not in (None, "done"):
+        return _tls(line, is_over)
+    if line["first_bytes"] not in (None, "kafka", "tls"):
+        return ConnectionEnd("not_kafka", WARNING, {"protocol": line["first_bytes"]})
+    if line["kind"] == "other":
+        return (
+            ConnectionEnd("not_kafka", NOTE)
+            if is_over and ended_by == "broker" and not broker["bytes"]
+            else None
+        )
+    if line["kind"] == "empty":
+        return ConnectionEnd("closed_early", NOTE) if is_over else None
+    if line["kind"] != "kafka" or not is_over or line["gaps"]:
+        return None
+    if line["first_bytes"] == "kafka" and line["answered_with"] == "tls":
+        return ConnectionEnd("tls_expected", SEVERE)
+    if talk.in_login and (talk.refused or (talk.lost is not None and ended_by == "broker")):
+        return ConnectionEnd("login_refused", SEVERE)
+    if talk.answered:
+        return _idle(line, talk)
+    if talk.lost is not None and ended_by == "broker" and line["first_bytes"] == "kafka":
+        return ConnectionEnd(NO_RESPONSE, SEVERE, {}, talk.lost)
+    return ConnectionEnd("closed_early", NOTE)
+
+
+def _tls(line: Line, is_over: bool) -> ConnectionEnd | None:
+    """The problem of a connection whose TLS handshake did not come to its end."""
+    stage, answered_with = line["tls_handshake"], line["answered_with"]
+    words = {"stage": stage, "server_name": line["server_name"]}
+    if answered_with not in ("tls", None):
+        return ConnectionEnd("tls_not_expected", SEVERE, {"protocol": answered_with, **words})
+    alerts = [alert for alert in line["tls_alerts"] if alert["description"] != "close_notify"]
+    if alerts:
+        first = alerts[0]
+        return ConnectionEnd(
+            "tls_failed", SEVERE, {"sender": first["sender"], "alert": first["description"], **words}
+        )
+    if not is_over or stage == "protected":
+        return None
+    if stage == "client_hello":
+        silent = line["ended_by"] == "broker" and not line["broker"]["bytes"]
+        return ConnectionEnd(HELLO_CLOSED, SEVERE, words) if silent else None
+    return ConnectionEnd("tls_failed", SEVERE, {"sender": line["ended_by"], **words})
+
+
+def _idle(line: Line, talk: ConnectionTalk) -> ConnectionEnd | None:
+    """The problem of a connection in use that the broker, or somebody in its place, ended after a silence."""
+    silence, end = line["idle_before_end_ms"], line["completed_at"]
+    if line["ended_by"] != "broker" or silence is None or silence < IDLE_MS:
+        return None
+    if talk.lost is None:
+        return ConnectionEnd(
+            "closed_idle", WARNING if line["end_reason"] == "reset" else NOTE, {"idle_ms": silence}
+        )
+    if talk.lost_at is None or end is None or nanoseconds(end) - talk.lost_at > IDLE_MS * NS_PER_MS:
+        return None  # the broker held the request
+    return ConnectionEnd("closed_idle", WARNING, {"idle_ms": silence})
+
+
+def nanoseconds(text: str) -> int:
+    """A time of a line in nanoseconds since the epoch."""
+    whole, _, rest = text.rstrip("Z").partition(".")
+    return int(datetime.fromisoformat(f"{whole}+00:00").timestamp()) * NS_PER_SECOND + int(rest)
+
+
+def lasted(line: Line) -> int | None:
+    """For how long a connection was looked at, in nanoseconds."""
+    begin, end = line["timestamp"], line["completed_at"]
+    return None if begin is None or end is None else nanoseconds(end) - nanoseconds(begin)
