@@ -70,7 +70,7 @@ class ResultContext(NamedTuple):
     def topic_name(self, topic: Topic) -> str | None:
         """The topic's name, or its id if no message names it; None for no topic."""
         name, topic_id = topic
-        return name if topic_id is None else self.topic(topic_id) or topic_id
+        return name if topic_id is None else name or self.topic(topic_id) or topic_id
 
 
 class RecordStore(Generic[R]):
@@ -269,6 +269,10 @@ class Answer(ABC):
             self._buckets += histogram.add(value)
         else:
             self.left_out += 1
+
+    def let_go(self, names: int) -> None:
+        """Have room for others in place of names that are no longer kept."""
+        self._room += names
 
     def _has_room(self, size: int = 1) -> bool:
         if self._room < size:

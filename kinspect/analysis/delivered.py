@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kinspect.analysis.lags import read_batches
-from kinspect.analysis.offsetranges import OffsetRanges
+from kinspect.analysis.offsetranges import OffsetRanges, Range, joined
 from kinspect.kafka.bodysummary import RecordField, batch_count
 
 
@@ -14,7 +14,8 @@ def delivered(field: RecordField, partition: dict[str, Any]) -> int | None:
     be aborted; of a ShareFetch those that were acquired. None if their number is not known."""
     _, blanks = read_batches(field.batches(), partition.get("aborted_transactions"))
     left_out = frozenset(blanks)
-    acquired = _acquired(partition.get("acquired_records"))
+    told = partition.get("acquired_records")
+    acquired = None if told is None else OffsetRanges(acquired_ranges(told))
     total = 0
     for batch in field.batches():
         count, first, last = batch_count(batch), batch["base_offset"], batch.get("last_offset")
@@ -25,7 +26,6 @@ def delivered(field: RecordField, partition: dict[str, Any]) -> int | None:
     return total
 
 
-def _acquired(told: list[dict[str, Any]] | None) -> OffsetRanges | None:
-    return (
-        None if told is None else OffsetRanges((one["first_offset"], one["last_offset"] + 1) for one in told)
-    )
+def acquired_ranges(told: list[dict[str, Any]]) -> list[Range]:
+    """The offsets that a ShareFetch's answer says to be acquired, in order."""
+    return joined((one["first_offset"], one["last_offset"] + 1) for one in told)

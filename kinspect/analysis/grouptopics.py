@@ -1,4 +1,5 @@
-"""Which topics groups are about, as the wire says: by subscriptions, assignments, offsets read and committed."""
+"""Which topics groups are about, as the wire says: by subscriptions, assignments, offsets read and committed; and which
+groups a client is in."""
 
 from __future__ import annotations
 
@@ -6,12 +7,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from kinspect.analysis import groupevents as events
-from kinspect.analysis.answer import Topic
+from kinspect.analysis.answer import Answer, ResultContext, Topic
+from kinspect.analysis.client import ClientKey, client_key
 from kinspect.analysis.groupevents import JOIN_FIELDS, SYNC_FIELDS, Fields, Partitions, Struct, bodies
 from kinspect.analysis.membership import BY_EPOCH
 from kinspect.analysis.record import Record
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.wire.fetched import topic_ref
+from kinspect.protocol import schema
 from kinspect.protocol.apikeys import (
     JOIN_GROUP,
     OFFSET_COMMIT,
@@ -24,6 +27,7 @@ from kinspect.protocol.apikeys import (
 )
 
 Ties = Iterator[tuple[str | None, Iterable[Topic]]]
+_NAMED = (frozenset({"group_id", "groups.group_id"}), frozenset[str]())
 
 
 @dataclass(slots=True)
@@ -31,6 +35,52 @@ class GroupTopics(Record):
     """Topics that a group is about."""
 
     topics: set[Topic] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class _ClientGroups(Record):
+    """Groups that a client id at an address is in."""
+
+    groups: set[str] = field(default_factory=set)
+
+
+class ClientGroups:
+    """The groups that clients are in, with the topics that these are about, as records of an answer."""
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+        self._clients = answer.records(_ClientGroups)
+        self._tied = answer.records(GroupTopics)
+
+    def add(self, exchange: Exchange) -> None:
+        """Add what a request says."""
+        if (
+            exchange.api_key in MEMBER_APIS
+            and (client := self._clients.of(*client_key(exchange))) is not None
+        ):
+            asked, _ = bodies(exchange, _NAMED)
+            for named in asked.get("groups") or [asked]:
+                self._answer.keep(client.groups, named.get("group_id"))
+        for group, topics in ties(exchange):
+            tied = self._tied.of(group)
+            if tied is not None:
+                for topic in topics:
+                    self._answer.keep(tied.topics, topic)
+
+    def named(self, context: ResultContext) -> Callable[[ClientKey, str | None], list[str]]:
+        """What gives the groups of a client that are about a topic by its name; all of them of a topic that is not
+        known."""
+        tied = {
+            group: {context.topic_name(topic) for topic in found.topics}
+            for (group,), found in self._tied.items()
+        }
+        clients = {client: found.groups for client, found in self._clients.items()}
+
+        def groups(client: ClientKey, topic: str | None) -> list[str]:
+            found = clients.get(client, set())
+            return sorted(group for group in found if topic is None or topic in tied.get(group, ()))
+
+        return groups
 
 
 def ties(exchange: Exchange) -> list[tuple[str, list[Topic]]]:
@@ -121,3 +171,5 @@ _TOLD: dict[int, tuple[Fields, Callable[[Exchange, Struct, Struct], Ties]]] = {
 }
 """APIs that tie groups to topics: the fields that are needed, and what finds the ties."""
 TYING = frozenset(_TOLD)
+MEMBER_APIS = schema.apis_with("member") | {OFFSET_FETCH, SHARE_FETCH}
+"""APIs whose requests name the group their client is in."""

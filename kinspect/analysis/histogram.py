@@ -39,12 +39,12 @@ class Histogram:
         """True if a duration needs no new bucket."""
         return _bucket(min(max(ns, 0), LONGEST_NS)) in self._buckets
 
-    def add(self, ns: int) -> bool:
-        """Add a duration; return True if it needed a new bucket."""
+    def add(self, ns: int, times: int = 1) -> bool:
+        """Add a duration, so many times; return True if it needed a new bucket."""
         at = _bucket(min(max(ns, 0), LONGEST_NS))
         count = self._buckets.get(at, 0)
-        self._buckets[at] = count + 1
-        self._count += 1
+        self._buckets[at] = count + times
+        self._count += times
         self._greatest = max(self._greatest, ns)
         return not count
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from itertools import accumulate
 
@@ -37,3 +37,26 @@ class OffsetRanges:
     def _below(self, offset: int) -> int:
         at = bisect_left(self._firsts, offset)
         return self._before[at] - max(0, self._ranges[at - 1][1] - offset) if at else 0
+
+
+class GrowingRanges:
+    """Offsets that come in ranges, one after the other."""
+
+    def __init__(self) -> None:
+        self._firsts: list[int] = []
+        self._ends: list[int] = []
+
+    def add(self, first: int, end: int) -> list[Range]:
+        """Add a range that is not empty; return the parts of it that are new."""
+        begin, behind = bisect_left(self._ends, first), bisect_right(self._firsts, end)
+        new, at = [], first
+        for one, its_end in zip(self._firsts[begin:behind], self._ends[begin:behind], strict=True):
+            if at < one:
+                new.append((at, one))
+            at = max(at, its_end)
+        if at < end:
+            new.append((at, end))
+        if begin < behind:
+            first, end = min(first, self._firsts[begin]), max(end, self._ends[behind - 1])
+        self._firsts[begin:behind], self._ends[begin:behind] = [first], [end]
+        return new

@@ -16,7 +16,8 @@ from kinspect.errors import KinspectError
 from kinspect.filters.values import parse_duration
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import LISTED, iso_time, milliseconds
-from kinspect.kafka.wire.ends import endpoint
+from kinspect.kafka.wire.ends import Ends, endpoint
+from kinspect.kafka.wire.message import WireMessage
 from kinspect.kafka.wire.wait import CAUSES, IDLE, RETRANSMITTED, wait
 from kinspect.model import FRAME_BITS, FRAME_MASK, NS_PER_SECOND
 from kinspect.output.columns import Column
@@ -27,7 +28,9 @@ FIRST = {"choose": lambda mine, _: mine}
 """Metadata of a field that no two parts of a run have."""
 
 Frames = tuple[str, int, int, int]
-"""File, first and last frame of a request, and its number of packets."""
+"""File, first and last frame of a message, and its number of packets."""
+QUANTILES = "p50 double, p95 double, p99 double, max double"
+"""A struct of quantiles in milliseconds."""
 
 
 @dataclass(slots=True)
@@ -91,7 +94,7 @@ class Latency(Answer):
                 # Of two, the first one of the run stays.
                 place = tuple([-number for number in exchange.key])
                 if times.slowest is None or (service, place) > times.slowest[:2]:
-                    times.slowest = service, place, _frames(exchange)
+                    times.slowest = service, place, frames_of(exchange.request, exchange.connection)
 
     def _add_slow(self, exchange: Exchange, cause: str | None, latency: int) -> None:
         slow = self._slow.of(exchange.connection.connection_id, exchange.key)
@@ -115,11 +118,11 @@ class Latency(Answer):
         return {
             **keys(self._by, key),
             "count": times.count,
-            "service_ms": _quantiles(times.service),
-            "latency_ms": _quantiles(times.latency),
+            "service_ms": quantiles(times.service),
+            "latency_ms": quantiles(times.latency),
             "waits": waits,
             "slow": times.slow,
-            "slowest": None if times.slowest is None else _frames_object(times.slowest[2]),
+            "slowest": None if times.slowest is None else frames_object(times.slowest[2]),
         }
 
     def _place(self, row: Row) -> tuple[Any, ...]:
@@ -151,19 +154,25 @@ def _duration(text: str) -> int:
         raise KinspectError(f"--slow: {error}; a number alone is milliseconds") from None
 
 
-def _frames(exchange: Exchange) -> Frames:
-    message = exchange.request
+def frames_of(message: WireMessage | None, ends: Ends) -> Frames:
+    """Where a message lies in the input."""
     assert message is not None
     first = message.first_frame
-    file = exchange.connection.files[first >> FRAME_BITS]
-    return file, first & FRAME_MASK, message.last_frame & FRAME_MASK, message.packets
+    return (
+        ends.files[first >> FRAME_BITS],
+        first & FRAME_MASK,
+        message.last_frame & FRAME_MASK,
+        message.packets,
+    )
 
 
-def _frames_object(frames: Frames) -> Row:
+def frames_object(frames: Frames) -> Row:
+    """A value of the kind `frames`."""
     return dict(zip(("file", "first", "last", "packets"), frames, strict=True))
 
 
-def _quantiles(histogram: Histogram) -> Row:
+def quantiles(histogram: Histogram) -> Row:
+    """A value of the kind that `QUANTILES` describes."""
     spread = histogram.result()
     found = spread.median, spread.p95, spread.p99, spread.greatest
     return dict(zip(("p50", "p95", "p99", "max"), map(milliseconds, found), strict=True))
@@ -188,7 +197,7 @@ def _slow_row(exchange: Exchange, cause: str | None) -> Row:
         "transactional_ids": exchange.summary.transactional_ids[:LISTED],
         "connection_id": ends.connection_id,
         "correlation_id": exchange.correlation_id,
-        "frames": _frames_object(_frames(exchange)),
+        "frames": frames_object(frames_of(exchange.request, exchange.connection)),
     }
 
 
@@ -208,17 +217,18 @@ WORDS, WAITS = 14, 22
 """Widths to which names of APIs and clients, and causes, are not cut."""
 
 
-def _ms(value: float | None) -> str:
+def milliseconds_text(value: float | None) -> str:
+    """A duration in a column of them."""
     return known(None if value is None else f"{value:,.2f}" if value < 10 else f"{value:,.0f}")
 
 
 def _of_one(key: str) -> Callable[[Row], str]:
     """Cells of slow exchanges, which have a row each."""
-    return lambda row: _ms(row[key]) if "wait" in row else ""
+    return lambda row: milliseconds_text(row[key]) if "wait" in row else ""
 
 
 def _of_all(key: str, name: str) -> Callable[[Row], str]:
-    return lambda row: "" if "wait" in row else _ms(row[key][name])
+    return lambda row: "" if "wait" in row else milliseconds_text(row[key][name])
 
 
 def _waits(causes: dict[str, int | None]) -> str:
@@ -309,7 +319,7 @@ ANSWER = Definition(
         ),
     },
     structs={
-        "quantiles": "p50 double, p95 double, p99 double, max double",
+        "quantiles": QUANTILES,
         "waits": "broker long, long_poll long, group_wait long, queued long, throttled long, retransmitted long",
     },
     nothing="no such exchange",

@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 from kinspect.analysis.answer import ROWS_KEPT, Answer, ResultContext, Row
 from kinspect.analysis.client import client_key
 from kinspect.analysis.delivered import delivered
-from kinspect.analysis.grouptopics import TYING, GroupTopics, ties
-from kinspect.analysis.record import GREATEST, Record, TimedRecord, later
+from kinspect.analysis.grouptopics import MEMBER_APIS, TYING, ClientGroups
+from kinspect.analysis.record import GREATEST, TimedRecord, later
 from kinspect.answers.celltexts import ERROR, known, listed, plain, software
 from kinspect.answers.definition import Definition, Key
 from kinspect.kafka.bodysummary import RecordField, RecordRoom
@@ -22,12 +22,7 @@ from kinspect.kafka.wire.message import WireMessage
 from kinspect.kafka.wire.pair import NO_RESPONSE
 from kinspect.output.columns import Column
 from kinspect.protocol import schema
-from kinspect.protocol.apikeys import (
-    FETCH,
-    OFFSET_FETCH,
-    PRODUCE,
-    SHARE_FETCH,
-)
+from kinspect.protocol.apikeys import FETCH, PRODUCE, SHARE_FETCH
 
 PRODUCED, CONSUMED, REPLICATED = "produce", "consume", "replicate"
 TOPICS_COUNTED = ROWS_KEPT
@@ -48,20 +43,17 @@ _PRODUCE_ERRORS = frozenset(
 )
 _ASKED = frozenset(
     """
-    group_id replica_id replica_state session_id session_epoch share_session_epoch topics.topic
+    replica_id replica_state session_id session_epoch share_session_epoch topics.topic
     topics.topic_id topics.partitions.partition topics.partitions.partition_index forgotten_topics_data
     """.split()
 )
-_FETCHED = frozenset(
+FETCHED_FIELDS = frozenset(
     """
     error_code session_id responses.topic responses.topic_id responses.partitions.partition_index
     responses.partitions.error_code responses.partitions.records responses.partitions.aborted_transactions
     responses.partitions.acquired_records
     """.split()
 )
-_NAMED = frozenset({"group_id", "groups.group_id"})
-# Requests that name the group their client is in.
-_GROUP_APIS = schema.apis_with("member") | {OFFSET_FETCH}
 
 Struct = dict[str, Any]
 
@@ -90,13 +82,6 @@ class TopicUse(TimedRecord):
     answers: int = 0
 
 
-@dataclass(slots=True)
-class _ClientGroups(Record):
-    """Groups that a client id at an address is in."""
-
-    groups: set[str] = field(default_factory=set)
-
-
 class Topics(Answer):
     """Accumulator of the rows. `use`: what it counts of a topic."""
 
@@ -104,7 +89,7 @@ class Topics(Answer):
 
     # The name of a topic's id may come later; groups are known by their members' requests.
     exempt_apis: ClassVar[Mapping[str, frozenset[int]]] = {
-        "--topic": RECORD_APIS | _GROUP_APIS | TYING,
+        "--topic": RECORD_APIS | MEMBER_APIS | TYING,
         "--group": frozenset({FETCH}),
     }
     row_keys: ClassVar[Mapping[str, tuple[str, ...]]] = {
@@ -115,8 +100,7 @@ class Topics(Answer):
     def __init__(self) -> None:
         super().__init__()
         self._uses = self.records(self.use)
-        self._clients = self.records(_ClientGroups)
-        self._tied = self.records(GroupTopics)
+        self._groups = ClientGroups(self)
 
     def add(self, exchange: Exchange) -> None:
         if exchange.request is None:
@@ -125,20 +109,12 @@ class Topics(Answer):
             self._add_produce(exchange, exchange.request)
         elif exchange.api_key in (FETCH, SHARE_FETCH):
             self._add_fetch(exchange, exchange.request)
-        elif exchange.api_key in _GROUP_APIS:
-            asked, _ = _body(exchange.request, _NAMED)
-            named = asked.get("groups") or [asked]
-            self._add_groups(exchange, [each["group_id"] for each in named if "group_id" in each])
-        for group, topics in ties(exchange):
-            tied = self._tied.of(group)
-            if tied is not None:
-                for topic in topics:
-                    self.keep(tied.topics, topic)
+        self._groups.add(exchange)
 
     # ------------------------------------------------------------------ what exchanges say
 
     def _add_produce(self, exchange: Exchange, request: WireMessage) -> None:
-        body, whole = _body(request, _PRODUCED)
+        body, whole = message_body(request, _PRODUCED)
         room = RecordRoom(exchange.connection.caps)
         errors, answered = _errors(exchange.response)
         answered = answered or exchange.outcome == NO_RESPONSE
@@ -160,12 +136,10 @@ class Topics(Answer):
                 self.count(use.errors, name)
 
     def _add_fetch(self, exchange: Exchange, request: WireMessage) -> None:
-        asked, whole = _body(request, _ASKED)
-        answer, answered = _body(exchange.response, _FETCHED)
+        asked, whole = message_body(request, _ASKED)
+        answer, answered = message_body(exchange.response, FETCHED_FIELDS)
         room = RecordRoom(exchange.connection.caps)
-        if asked.get("group_id"):
-            self._add_groups(exchange, [asked["group_id"]])
-        direction = CONSUMED if exchange.api_key == SHARE_FETCH else _direction(asked, whole)
+        direction = CONSUMED if exchange.api_key == SHARE_FETCH else direction_of(asked, whole)
         named, fetched = _asked_for(exchange, asked, whole), topics_in(answer, "responses", "partitions")
         if not whole and (use := self._uses.of(NO_TOPIC, direction, *client_key(exchange))) is not None:
             use.incomplete += 1
@@ -212,12 +186,6 @@ class Topics(Answer):
             use.records += found.count
             use.delivered += delivered(found, partition) or 0
 
-    def _add_groups(self, exchange: Exchange, groups: list[str]) -> None:
-        client = self._clients.of(*client_key(exchange))
-        if client is not None:
-            for group in groups:
-                self.keep(client.groups, group)
-
     def _use(self, exchange: Exchange, topic: TopicRef, direction: str | None) -> TopicUse | None:
         use = self._uses.of(topic, direction, *client_key(exchange))
         if use is None:
@@ -231,16 +199,12 @@ class Topics(Answer):
     # ------------------------------------------------------------------ the whole
 
     def result(self, context: ResultContext) -> list[Row]:
-        tied = {
-            group: {_name(topic, context) for topic in found.topics} for (group,), found in self._tied.items()
-        }
+        groups_of = self._groups.named(context)
         rows = []
-        clients = {client: found.groups for client, found in self._clients.items()}
         for key, topic_id, use in self._named(context):
-            topic, direction, *client = key
-            groups = clients.get(tuple(client), set()) if direction == CONSUMED else set()
-            about = groups if topic is None else {group for group in groups if topic in tied.get(group, ())}
-            rows.append(_row(key, topic_id, use, sorted(about)))
+            topic, direction, client_id, client_ip = key
+            groups = groups_of((client_id, client_ip), topic) if direction == CONSUMED else []
+            rows.append(_row(key, topic_id, use, groups))
         return sorted(rows, key=_place)
 
     def _named(self, context: ResultContext) -> list[tuple[tuple[Any, ...], str | None, TopicUse]]:
@@ -248,14 +212,10 @@ class Topics(Answer):
         uses: dict[tuple[Any, ...], TopicUse] = {}
         ids: dict[tuple[Any, ...], str | None] = {}
         for (topic, direction, *client), use in self._uses.items():
-            key = _name(topic, context), direction, *client
+            key = context.topic_name(topic), direction, *client
             uses.setdefault(key, self.use()).merge(use)
             ids[key] = topic[1] or ids.get(key)
         return [(key, ids[key], use) for key, use in uses.items()]
-
-
-def _name(topic: TopicRef, context: ResultContext) -> str | None:
-    return topic[0] if topic[1] is None else topic[0] or context.topic_name((None, topic[1]))
 
 
 def _place(row: Row) -> tuple[Any, ...]:
@@ -294,7 +254,7 @@ def _row(key: tuple[Any, ...], topic_id: str | None, use: TopicUse, groups: list
     }
 
 
-def _body(message: WireMessage | None, fields: frozenset[str]) -> tuple[Struct, bool]:
+def message_body(message: WireMessage | None, fields: frozenset[str]) -> tuple[Struct, bool]:
     """The fields of a message, as far as it could be read; and whether that was to its end."""
     if message is None:
         return {}, False
@@ -317,7 +277,7 @@ def _asked_for(exchange: Exchange, asked: Struct, whole: bool) -> Partitions:
         session.partitions
         if session is not None
         else {
-            topic: frozenset(index for part in parts if (index := _index(part)) is not None)
+            topic: frozenset(index for part in parts if (index := index_of(part)) is not None)
             for topic, parts in topics_in(asked, "topics", "partitions").items()
         }
     )
@@ -325,7 +285,7 @@ def _asked_for(exchange: Exchange, asked: Struct, whole: bool) -> Partitions:
     return {**found, NO_TOPIC: frozenset()} if others else found
 
 
-def _direction(asked: Struct, whole: bool) -> str | None:
+def direction_of(asked: Struct, whole: bool) -> str | None:
     """Of a Fetch; None if it was cut before its replica."""
     replica = (asked.get("replica_state") or asked).get("replica_id")
     if replica is None:
@@ -333,13 +293,13 @@ def _direction(asked: Struct, whole: bool) -> str | None:
     return REPLICATED if replica >= 0 else CONSUMED
 
 
-def _index(partition: Struct) -> int | None:
+def index_of(partition: Struct) -> int | None:
     return partition.get("partition", partition.get("partition_index"))
 
 
 def _errors(response: WireMessage | None) -> tuple[dict[TopicRef, list[str]], bool]:
     """Names of the error codes in an answer to Produce, by topic; and whether it was read to its end."""
-    body, whole = _body(response, _PRODUCE_ERRORS)
+    body, whole = message_body(response, _PRODUCE_ERRORS)
     return {
         topic: [schema.error_name(part["error_code"], PRODUCE) for part in parts if part.get("error_code")]
         for topic, parts in topics_in(body, "responses", "partition_responses").items()

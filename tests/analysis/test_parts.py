@@ -190,6 +190,26 @@ COMPARED = {
             "findings": each(finding=fact, evidence=anything, advice=fact),
         },
     ),
+    "delivery": Rows(
+        {"topic": ("topic_id",), **CLIENT},
+        {
+            "topic_id": fact,
+            "groups": names,
+            "partitions": count,
+            "records": count,
+            "delay_ms": quantiles,
+            "produce_ms": quantiles,
+            "wait_ms": quantiles,
+            "two_clocks": fact,
+            "not_delivered": at_end(count),
+            "again": count,
+            "slowest": place,
+            "untimed": anything,
+            "unplaced": anything,
+            "let_go": anything,
+            "incomplete": anything,
+        },
+    ),
     "clients": Rows(
         CLIENT,
         {

@@ -42,7 +42,7 @@ class MadeUp(Answer):
 ANSWER = Definition(
     MadeUp,
     help="Made up: what is sent, by API.",
-    page="v",
+    page="Z",
     about="what was made up",
     columns=(
         Key("api", "text", "Name of the API", "API", opens="api"),
@@ -88,7 +88,7 @@ from kinspect.tui.live.livepage import OPENED
 
 store = Store(Inputs([sys.argv[2]]), Spool())
 index(store.inputs, store.spool, store.add)
-question = ask(store, OPENED["v"], array("I", range(store.count)), store.count)
+question = ask(store, OPENED["Z"], array("I", range(store.count)), store.count)
 page = count(store.inputs, store.spool, question, lambda _: None).found
 lines = AnswerLines(page, Style())
 lines.fit(80)
@@ -186,6 +186,6 @@ def test_it_is_a_page_a_table_and_an_answer_in_python(folder, rows):
     assert shown["python"] == shown["page"] == shown["table"] == rows
     assert shown["head"].split() == ["SENT", "API"]
     assert shown["filter"] == {"api": rows[0]["api"]}
-    assert shown["keys"] == [["v", "madeup: what was made up", "page('madeup')"]]
-    assert shown["live"] == " ".join(["1 … 9", *(page for page in PAGE_KEYS.values() if page.isalpha()), "v"])
+    assert shown["keys"] == [["Z", "madeup: what was made up", "page('madeup')"]]
+    assert shown["live"] == " ".join(["1 … 9", "Z", *(page for page in PAGE_KEYS.values() if page.isalpha())])
     assert shown["comment"] == "What was sent"
