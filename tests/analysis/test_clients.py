@@ -73,6 +73,10 @@ def read(kinspect, capture):
     return [json.loads(line) for line in done.out.splitlines()]
 
 
+STORMS = {"settings_librdkafka-anew-anew": ["InitProducerId"]}
+"""Storms of the captures."""
+
+
 @each_folder
 def test_rows_are_plain_sums_over_the_lines(kinspect, rows, folder):
     for capture in sorted(path for path in folder.iterdir() if ".pcap" in path.name):
@@ -105,7 +109,7 @@ def test_rows_are_plain_sums_over_the_lines(kinspect, rows, folder):
             ]
             for name in ("principal", "software_name", "software_version"):
                 assert row[name] == client.last.get(name), (capture, key)
-            assert row["storms"] == []
+            assert [storm["api"] for storm in row["storms"]] == STORMS.get(row["client_id"], [])
 
 
 @pytest.mark.parametrize(
