@@ -310,8 +310,9 @@ class Settings(Answer):
             sender.answered += exchange.outcome == ANSWERED
             if request.first_time is not None:
                 sender.metadata.add(request.first_time)
-                if len(sender.metadata) > TIMES_KEPT:
-                    sender.metadata.remove(max(sender.metadata))
+                # Looking for the first ones is worth it only now and then.
+                if len(sender.metadata) > 2 * TIMES_KEPT:
+                    sender.metadata = _first_times(sender.metadata, set())
             self._add_racks(sender, exchange)
 
     def _add_racks(self, sender: _Sender, exchange: Exchange) -> None:
@@ -596,7 +597,7 @@ def _flag(value: int | None) -> bool | None:
 def _intervals(sender: _Sender) -> Histogram:
     """Times between Metadata requests: none where one may be missing."""
     found = Histogram()
-    times = sorted(sender.metadata) if sender.answered and not sender.holes else []
+    times = sorted(sender.metadata)[:TIMES_KEPT] if sender.answered and not sender.holes else []
     for before, time in pairwise(times):
         found.add(time - before)
     return found

@@ -269,6 +269,17 @@ def test_intervals_are_those_of_a_member(tmp_path):
     assert row["commit_interval_ms"]["p50"] == pytest.approx(200, rel=0.02)
 
 
+def test_the_first_metadata_requests_alone_are_measured(tmp_path, monkeypatch):
+    monkeypatch.setattr("kinspect.answers.settingsanswer.TIMES_KEPT", 3)
+    talk = Talk()
+    for every in (100, 200, 300, 400, 500, 600, 700, 800):
+        asked = talk.asks(METADATA, 7, {"topics": None, "allow_auto_topic_creation": False})
+        talk.answers(asked, {"brokers": [], "topics": [], "controller_id": 1, "cluster_id": "c"})
+        talk.waits(every)
+    (row,) = rows_of("settings", talk.read(tmp_path))
+    assert row["metadata_interval_ms"]["max"] == pytest.approx(200, rel=0.02)
+
+
 def test_what_was_not_seen_is_null(tmp_path):
     talk = Talk()
     produces(talk, 0, records=b"")
