@@ -59,6 +59,7 @@ def test_every_key_and_every_word_is_explained(line_type: str) -> None:
 @pytest.mark.parametrize("name", answers())
 def test_every_key_of_an_answer_is_explained_in_its_section(name: str) -> None:
     page = re.sub(r"^```.*?^```", "", (ROOT / "docs" / "answers.md").read_text("utf-8"), flags=re.S | re.M)
+    assert f"| [{name}](#{name}) |" in page
     found = answers()[name]
     below = [column.split()[0] for text in found.structs.values() for column in text.split(",")]
     section = page.split(f"\n## {name}\n")[1].split("\n## ")[0]
