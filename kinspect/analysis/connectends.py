@@ -228,8 +228,10 @@ def _ended(line: Line, talk: ConnectionTalk) -> ConnectionEnd | None:
         return ConnectionEnd("closed_early", NOTE) if is_over else None
     if line["kind"] != "kafka" or not is_over or line["gaps"]:
         return None
-    if line["first_bytes"] == "kafka" and line["answered_with"] == "tls":
-        return ConnectionEnd("tls_expected", SEVERE)
+    if line["first_bytes"] == "kafka" and line["answered_with"] not in (None, "kafka"):
+        if line["answered_with"] == "tls":
+            return ConnectionEnd("tls_expected", SEVERE)
+        return ConnectionEnd("not_kafka", SEVERE, {"protocol": line["answered_with"], "sender": "broker"})
     if talk.in_login and (talk.refused or (talk.lost is not None and ended_by == "broker")):
         return ConnectionEnd("login_refused", SEVERE)
     if talk.answered:

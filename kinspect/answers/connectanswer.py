@@ -84,8 +84,8 @@ PROBLEMS = {
         "Check the certificates, who trusts whom, the names in them, and the versions and ciphers of both sides.",
     ),
     "not_kafka": Meaning(
-        "Something that is not Kafka was sent to Kafka's port.",
-        "Find out who asks: a health check or a scanner, or a client with the wrong port.",
+        "Something that is not Kafka was sent to Kafka's port, or came back for a request (sender broker).",
+        "Find out who asks: a health check, a scanner, a wrong port. Of a response: check advertised.listeners.",
     ),
     "version_refused": Meaning(
         "The broker closes the connection on a request of this version, without an answer.",

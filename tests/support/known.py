@@ -12,6 +12,7 @@ UNANSWERED = frozenset({"capture_end", "closed", "reset"})
 """Reasons that are the clients' and brokers' own: they close, or the recording ends, with requests in flight."""
 
 ORPHANS = {
+    "web_java": "a web server answers",
     "sarama": "begins with stray packets of connections from before the recording",
     "console-none": "begins with stray packets of connections from before the recording",
     "realmid": "begins with an answer to a request from before the recording",
@@ -42,6 +43,7 @@ PROBLEMS = (
     Explained("a wrong CRC on purpose", "errors", "Produce", "crc_mismatch", correlation_id=2),
     Explained("version 99 on purpose", "raw", "ApiVersions", "unknown_version", correlation_id=991),
     Explained("key 999 on purpose", "raw", None, "unknown_api", correlation_id=1002),
+    Explained("a web server answers", "web_java", None, "cap"),
     Explained(
         "an array longer than its message on purpose", "raw", "Metadata", "malformed", correlation_id=1003
     ),

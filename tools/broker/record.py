@@ -27,7 +27,7 @@ from broker.namespace import Namespace, Network
 from broker.requestlog import RequestLog
 from broker.scenarios import CONFIGURED, RACKS, SCENARIOS, perform
 from broker.server import Server
-from broker.troubles import Certificates, Stage
+from broker.troubles import Certificates, Stage, WebServer
 
 AFTERMATH = 0.3
 """Seconds that the broker has for its last log lines, those about ended connections among them."""
@@ -142,7 +142,11 @@ def stage(release: str, settings: Mapping[str, str]) -> Iterator[Stage]:
     ):
         certificates = Certificates(Path(folder))
         more = {**troubles.settings(certificates), **settings}
-        with Server(release, Path(folder), inside=network.broker.inside, settings=more) as server:
+        inside = network.broker.inside
+        with (
+            WebServer(Path(folder), inside),
+            Server(release, Path(folder), inside=inside, settings=more) as server,
+        ):
             yield Stage(server, network, certificates)
 
 

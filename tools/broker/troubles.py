@@ -23,6 +23,8 @@ TOPIC = "orders"
 USER, PASSWORD = USERS["PLAIN"]
 CLOSED = 9999
 """A port at which nobody listens."""
+WEB = 9998
+"""A port at which a web server listens in the broker's place."""
 
 
 class Listener(NamedTuple):
@@ -39,6 +41,8 @@ LISTENERS = {
     "SASL_PLAINTEXT": Listener(9093),
     "CLOSED": Listener(9095, f"{address('broker')}:{CLOSED}"),
     "ABSENT": Listener(9096, f"{address('broker', 99)}:9092"),
+    "NOWHERE": Listener(9098, "nowhere.invalid:9092"),
+    "WEB": Listener(9099, f"{address('broker')}:{WEB}"),
     "CLOSED6": Listener(9097, f"[{address('broker', family='inet6')}]:{CLOSED}", family="inet6"),
     "TLS": Listener(9195, certificate="right"),
     "EXPIRED": Listener(9196, certificate="expired"),
@@ -62,6 +66,8 @@ class Trouble(NamedTuple):
     listener: str = "PLAINTEXT"
     rules: tuple[str, ...] = ()
     """Rules of the router, in the words of nftables."""
+    also_at: tuple[int, ...] = ()
+    """Ports of others that a client takes for a broker."""
     mtu: int = 1500
     idle: int = 432_000
     """The router's MTU towards the broker, and the seconds after which it forgets a connection."""
@@ -97,6 +103,20 @@ TROUBLES = {
         {"refused": ERROR},
         "CLOSED6",
         clients=("librdkafka",),
+    ),
+    "nowhere": Trouble(
+        "advertised.listeners tells a name that leads nowhere: the client asks for its address, and sends no TCP",
+        {},
+        "NOWHERE",
+        clients=("librdkafka",),
+    ),
+    "web": Trouble(
+        "advertised.listeners tells the port of a web server",
+        {"not_kafka": ERROR},
+        "WEB",
+        also_at=(WEB,),
+        clients=("java",),
+        asked={"seconds": 2},
     ),
     "dropped": Trouble(
         "advertised.listeners tells a port whose packets a router drops",
@@ -367,6 +387,25 @@ def settings(certificates: Certificates) -> dict[str, str]:
     return more
 
 
+class WebServer:
+    """A web server at a port of a namespace, ended on exit."""
+
+    def __init__(self, folder: Path, inside: tuple[str, ...]) -> None:
+        settings = (
+            f"daemon off; error_log stderr; pid nginx.pid; events {{}} http {{ server {{ listen {WEB}; }} }}"
+        )
+        (folder / "nginx.conf").write_text(settings)
+        nginx = program("nginx", "nginx-light")
+        self._command = [*inside, nginx, "-p", str(folder), "-c", str(folder / "nginx.conf")]
+
+    def __enter__(self) -> None:
+        self._process = subprocess.Popen(self._command, stderr=subprocess.DEVNULL)
+
+    def __exit__(self, *error: Any) -> None:
+        self._process.terminate()
+        self._process.wait()
+
+
 class Stage:
     """A network with a running broker, in which troubles are performed."""
 
@@ -394,7 +433,7 @@ class Stage:
         return {
             **told,
             "what": trouble.what,
-            "ports": str(LISTENERS[trouble.listener].port),
+            "ports": ",".join(map(str, (LISTENERS[trouble.listener].port, *trouble.also_at))),
             "facts": {"connect": trouble.problems}
             | ({"secrets": trouble.secrets} if trouble.secrets else {}),
         }
