@@ -160,6 +160,6 @@ def test_columns_have_comments(spark, job, tmp_path):
         field.name: field.metadata.get("comment")
         for field in spark.read.parquet(str(tmp_path / "answer_topics")).schema
     }
-    assert fields["batches"] == "Batches on the wire, refused and repeated ones too"
+    assert fields["batches"] == "Batches on the wire, with rejected ones and retries"
     assert fields["first_ns"] == "When the first request began, nanoseconds since the epoch"
     assert fields["first"] == "first_ns in microseconds"
