@@ -64,8 +64,8 @@ PARTITIONS_KEPT: Final = 1000
 """Most partitions of a client whose replicas, and where it fetches them, are known."""
 LONGEST_LINGER_NS: Final = 3_600_000 * NS_PER_MS
 """A record that is older when it is sent has another time than that of its making."""
-EXPANDED_MOST: Final = 16_384
-"""Largest size in bytes of a compressed batch that is expanded: Java's `batch.size`."""
+EXPANDED_MOST: Final = 2048
+"""Largest size in bytes of a compressed batch that is expanded: to expand large ones takes longer than all the rest."""
 
 TEXT_SAMPLE: Final = 1024
 """Bytes of a batch that tell whether it is text."""

@@ -1,5 +1,6 @@
 """Settings: what requests tell equals sums over the lines; each finding is found at its threshold, and not below."""
 
+import gzip
 from collections import Counter, defaultdict
 from functools import partial
 from struct import pack
@@ -278,6 +279,14 @@ def test_the_first_metadata_requests_alone_are_measured(tmp_path, monkeypatch):
         talk.waits(every)
     (row,) = rows_of("settings", talk.read(tmp_path))
     assert row["metadata_interval_ms"]["max"] == pytest.approx(200, rel=0.02)
+
+
+def test_small_batches_alone_are_expanded(tmp_path):
+    talk = Talk()
+    for content in (bytes(3000), bytes(3_000_000)):
+        produces(talk, content=gzip.compress(content), codec=1)
+    (row,) = rows_of("settings", talk.read(tmp_path))
+    assert row["compression_ratio"]["max"] == round((61 + 3000) / (61 + len(gzip.compress(bytes(3000)))), 3)
 
 
 def test_what_was_not_seen_is_null(tmp_path):
