@@ -67,7 +67,7 @@ def _under_way(summary: Object, counted: AnswerCounts) -> str:
         "group": counted.groups,
     }
     texts = [wording.counted(count, thing) for thing, count in begun.items() if count]
-    return f"{_joined(texts)} under way at the begin" if texts else ""
+    return f"{_joined(texts)} under way at the start" if texts else ""
 
 
 def _partial(connections: dict[str, int]) -> str:

@@ -135,7 +135,7 @@ def _connections(summary: dict[str, Any]) -> str:
         parts.append(f"{kinds['tls']:,} TLS" + (f" ({'; '.join(about)})" if about else ""))
     parts += [f"{kinds[kind]:,} {text}" for kind, text in OTHER_KINDS.items() if kinds[kind]]
     if begun := summary["partial_connections"]["no_begin"]:
-        parts.append(f"{begun:,} under way at the begin")
+        parts.append(f"{begun:,} under way at the start")
     return ", ".join(parts)
 
 

@@ -29,7 +29,7 @@ def incomplete(name, path, **options):
         ("not-kafka/http.pcap.gz", "no Kafka was found: the connections speak something else"),
         ("not-kafka/emptypcap.pcap", "no Kafka was found: there is no packet"),
         ("4.4.0/snap96.pcap", "8 gaps by packets that were cut"),
-        ("4.4.0/txn_java.pcap.gz", "2 connections under way at the begin"),
+        ("4.4.0/txn_java.pcap.gz", "2 connections under way at the start"),
     ],
 )
 def test_the_first_thing_that_is_missing(name, file, words):
@@ -79,8 +79,8 @@ def whole_talk():
 @pytest.mark.parametrize(
     ("kept", "words"),
     [
-        (lambda packets: packets, "1 group under way at the begin"),
-        (lambda packets: packets[5:], "1 connection and 1 group under way at the begin"),
+        (lambda packets: packets, "1 group under way at the start"),
+        (lambda packets: packets[5:], "1 connection and 1 group under way at the start"),
     ],
 )
 def test_what_was_under_way(tmp_path, kept, words):

@@ -42,7 +42,7 @@ def test_a_summary_of_the_input():
     )
     assert printed.splitlines() == [
         "1,234 packets, 3 of them seen twice, 56,789 bytes in 2 files",
-        "3 connections, 2 Kafka, 1 other, 1 under way at the begin",
+        "3 connections, 2 Kafka, 1 other, 1 under way at the start",
         "100 exchanges, 8 unanswered, 2 orphan",
     ]
 

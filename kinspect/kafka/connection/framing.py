@@ -408,7 +408,7 @@ class Framer:
     def _let_go(self, chunks: list[Received]) -> None:
         """Give up what was searched, up to where a message may begin that is not all there."""
         place = self.begins(b"".join(data for _, _, data in chunks))
-        # Nothing may lie right at the begin: there a packet began.
+        # Nothing may lie right at the start: there a packet began.
         gone = max(place - 1, 0)
         left = self._search_bytes - gone
         if place < 0 or left > SEARCH_MOST_BYTES:
