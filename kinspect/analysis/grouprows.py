@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from kinspect.analysis.acquisitions import Acquisitions
 from kinspect.analysis.answer import Row, Topic
 from kinspect.analysis.groupevents import (
     JoinedGroup,
@@ -79,13 +80,14 @@ def row(
     group: str,
     found: Group,
     members: dict[str, Member],
+    acquired: dict[str, Acquisitions],
     commits: dict[Partition, Any],
     reads: dict[Partition, Any],
     offsets: Offsets,
     lossy: bool,
 ) -> Row:
-    """The row of a group. `commits`: its last commits; `reads`: how far its clients fetched; `lossy`: some of its
-    messages may have been lost."""
+    """The row of a group. `acquired`: by members of a share group; `commits`: its last commits; `reads`: how far its
+    clients fetched; `lossy`: some of its messages may have been lost."""
     begun = by_name(found.begun, offsets.name, min)
     known = {member: _known(one) for member, one in members.items()}
     classic = Classic(
@@ -110,6 +112,7 @@ def row(
         "coordinator": coordinator and coordinator[1],
         "members": _members(members, (classic, reconciled), kind),
         "rebalances": [_rebalance(one, members, kind) for one in rebalances],
+        "deliveries": {member: one.row(lossy) for member, one in sorted(acquired.items())},
         "topics": _topics(found, offsets),
         "committed": {
             partition(*where): committed_row(

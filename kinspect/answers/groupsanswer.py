@@ -9,6 +9,7 @@ from shlex import quote
 from typing import Any, ClassVar
 
 from kinspect.analysis import groupevents as events
+from kinspect.analysis.acquisitions import SHARE_FIELDS, Acquisitions
 from kinspect.analysis.answer import Answer, ResultContext, Row
 from kinspect.analysis.client import client_key
 from kinspect.analysis.groupevents import (
@@ -191,6 +192,7 @@ class Groups(Answer):
             raise KinspectError("--members and --every make different rows: give one of them")
         self._groups = self.records(Group)
         self._members = self.records(Member)
+        self._acquisitions = self.records(Acquisitions)
         self._marks = self.records(_Marks)
         self._ends = self.records(_Ends)
         self._reads = self.records(_Reads)
@@ -397,11 +399,16 @@ class Groups(Answer):
 
     def _add_share(self, exchange: Exchange) -> None:
         """A request for records or their acknowledgement: as many as there are of Fetch."""
-        asked, told = bodies(exchange, (frozenset({"group_id"}), frozenset({"error_code"})))
+        asked, told = bodies(exchange, SHARE_FIELDS)
         group = self._named(asked.get("group_id"))
-        if group is not None:
-            self._take_kind(group, exchange, (told or {}).get("error_code"))
-            self._count_errors(group, exchange, error_counts(exchange))
+        if group is None:
+            return
+        self._take_kind(group, exchange, (told or {}).get("error_code"))
+        if asked.get("member_id"):
+            acquisitions = self._acquisitions.of(asked["group_id"], asked["member_id"])
+            if acquisitions is not None:
+                acquisitions.add(exchange)
+        self._count_errors(group, exchange, error_counts(exchange))
 
     def _add_other(self, exchange: Exchange) -> None:
         summary = exchange.summary
@@ -536,8 +543,20 @@ class Groups(Answer):
         self.unmeasured = unmeasured(last, offsets)
         reads = self._fetched(commits, members, name)
         lossy = context.lossy or filtered
+        acquired: dict[str, dict[str, Acquisitions]] = {}
+        for (group, member), acquisitions in self._acquisitions.items():
+            acquired.setdefault(group, {})[member] = acquisitions
         rows = [
-            row(group, found, members.get(group, {}), commits[group], reads[group], offsets, lossy)
+            row(
+                group,
+                found,
+                members.get(group, {}),
+                acquired.get(group, {}),
+                commits[group],
+                reads[group],
+                offsets,
+                lossy,
+            )
             for group, found in groups.items()
         ]
         rows.sort(key=row_place)
@@ -698,6 +717,7 @@ ANSWER = Definition(
             right=True,
         ),
         Column("LONGEST STOP", where("rebalances", texts.longest_stop), True),
+        Key("deliveries", "acquisition_map", "Of a share group, records by the member that acquired them"),
         Key("topics", "texts", "Topics of its subscriptions, assignments and offsets"),
         Key("committed", "commit_map", "Last commits by partition", "LAG", texts.lag_text, right=True),
         Key(
@@ -736,6 +756,8 @@ ANSWER = Definition(
             left_how text, left_reason text, partitions texts""",
         "rebalance": """generation long, started time, ended time, trigger text, by text, reason text, members long,
             cooperative bool, stopped_ms double_map, unowned_ms double_map, assigned texts_map, revoked texts_map""",
+        "acquisition": """acquired long, accepted long, released long, rejected long, again long,
+            delivery_count_max long, unacknowledged long""",
         "commit": """offset long, at time, by text, high_watermark long, lag long, fetched long, fetched_lag long,
             lag_at_begin long, lag_at_end long, progress long""",
     },

@@ -109,7 +109,7 @@ def details(row: Row, clock: Clock) -> list[str]:
         triggers = Counter(one["trigger"] for one in rebalances)
         lines.append(f"rebalances: {listed(dict(triggers.most_common()))}")
         rebalances = sorted(rebalances, key=lambda one: -(_stop(one) or 0))
-    return lines + [_rebalance(one, clock) for one in rebalances]
+    return lines + [_rebalance(one, clock) for one in rebalances] + [*_given(row)]
 
 
 def _left(row: Row, clock: Clock) -> Iterator[str]:
@@ -118,6 +118,16 @@ def _left(row: Row, clock: Clock) -> Iterator[str]:
         if one["left"] is not None and one["left_how"] != "left":
             name = one["client_id"] or one["member_id"]
             yield f"{clock(one['left'])} {name} left: {one['left_how'] or 'nobody says why'}"
+
+
+def _given(row: Row) -> Iterator[str]:
+    """What members of a share group acquired, and how they acknowledged it."""
+    clients = {one["member_id"]: one["client_id"] for one in row["members"]}
+    for member, one in row["deliveries"].items():
+        counts = {name: one[name] for name in ("accepted", "released", "rejected", "unacknowledged", "again")}
+        parts = [f"{name} {known(count)}" for name, count in counts.items() if count != 0]
+        most = f" (up to {one['delivery_count_max']:,} times)" if one["again"] else ""
+        yield f"{clients.get(member) or member} acquired {one['acquired']:,}: {listed(parts, len(parts))}{most}"
 
 
 def _lagging(row: Row) -> Iterator[str]:

@@ -11,7 +11,7 @@ from struct import pack
 from time import process_time
 
 import pytest
-from analysis.runs import exchanges, rows_of
+from analysis.runs import Talk, exchanges, rows_of
 from support.captures import CAPTURES, captures, each_folder
 from support.packets import nanosecond_pcap, packets
 from support.pcap import START_US, Conversation, pcap
@@ -282,8 +282,58 @@ def test_the_new_consumer_protocol(rows, release, name):
     ]
 
 
+DELIVERIES = "acquired accepted released rejected again delivery_count_max unacknowledged".split()
+
+
+@pytest.mark.parametrize("error", [0, 121])
+def test_acknowledgements_count_where_no_error_answers_them(tmp_path, error):
+    """With the next ShareFetch, too; one type stands for all offsets, 0 is a gap and 4 renews."""
+    topic_id = "AAAAAAAAAAAAAAAAAAAAAg"
+
+    def asks(*batches, key=78, **more):
+        part = {
+            "partition_index": 0,
+            "acknowledgement_batches": [
+                {"first_offset": first, "last_offset": last, "acknowledge_types": types}
+                for first, last, types in batches
+            ],
+        }
+        topics = [{"topic_id": topic_id, "partitions": [part]}]
+        return talk.asks(
+            key, 2, {"group_id": "g", "member_id": "m", "share_session_epoch": 1, "topics": topics, **more}
+        )
+
+    def answers(number, *acquired, code="acknowledge_error_code", error=0):
+        given = [
+            dict(zip(("first_offset", "last_offset", "delivery_count"), one, strict=True)) for one in acquired
+        ]
+        part = {
+            "partition_index": 0,
+            "records": b"",
+            "acquired_records": given,
+            "current_leader": {},
+            code: error,
+        }
+        talk.answers(
+            number, {"responses": [{"topic_id": topic_id, "partitions": [part]}], "node_endpoints": []}
+        )
+
+    talk = Talk()
+    answers(asks(), (0, 9, 1))
+    answers(asks((0, 4, [1]), (5, 8, [2, 3, 0, 4])), (5, 5, 3), error=error)
+    answers(asks((9, 9, [1]), key=79), code="error_code")
+    (row,) = rows_of("groups", talk.read(tmp_path))
+    counted = [11, 6, 1, 1, 1, 3, 2] if not error else [11, 1, 0, 0, 1, 3, 10]
+    assert [row["deliveries"]["m"][key] for key in DELIVERIES] == counted
+    asks((5, 5, [1]), key=79)
+    (row,) = rows_of("groups", talk.read(tmp_path))
+    assert [row["deliveries"]["m"][key] for key in DELIVERIES] == [*counted[:-1], None]
+
+
 def test_share_and_streams_groups(rows):
     share = rows(CAPTURES / "4.4.0" / "share.pcap.gz")["pc-shg"]
+    (given,) = share["deliveries"].values()
+    assert [given[key] for key in DELIVERIES] == [55, 45, 5, 5, 5, 2, 0]
     assert (share["kind"], share["committed"]) == ("share", {})
     (joined,) = share["rebalances"]
     assert joined["assigned"] == {"pc-shc": ["pc-share-0", "pc-share-1"]}
@@ -1431,7 +1481,7 @@ def test_a_group_that_is_not_there_is_said_to_be_filtered(kinspect):
 def test_made_up_offsets_have_no_lag(kinspect, tmp_path, offset, mark):
     wire = Wire()
     commit(wire, 0, offset)
-    part = {"partition_index": 0, "error_code": 0, "high_watermark": mark, "records": None}
+    part = {"partition_index": 0, "error_code": 0, "high_watermark": mark, "records": b""}
     wire.ask(
         "f",
         FETCH,
@@ -1451,7 +1501,7 @@ def test_made_up_offsets_have_no_lag(kinspect, tmp_path, offset, mark):
 def test_a_topic_id_that_nothing_names_is_said_to_have_no_name(kinspect, tmp_path):
     wire = Wire()
     commit(wire, 0, 5)
-    part = {"partition_index": 0, "error_code": 0, "high_watermark": 9, "records": None}
+    part = {"partition_index": 0, "error_code": 0, "high_watermark": 9, "records": b""}
     told = {"responses": [{"topic_id": TOPIC, "partitions": [part]}]}
     wire.ask("f", FETCH, 100, {"max_wait_ms": 500}, told, version=13)
     path = tmp_path / "made.pcap"

@@ -260,6 +260,17 @@ COMPARED = {
                 assigned=by_name(names),
                 revoked=by_name(names),
             ),
+            "deliveries": by_name(
+                within(
+                    acquired=count,
+                    accepted=count,
+                    released=count,
+                    rejected=count,
+                    again=count,
+                    delivery_count_max=last,
+                    unacknowledged=at_end(count),
+                )
+            ),
             "topics": names,
             "committed": by_name(
                 within(
