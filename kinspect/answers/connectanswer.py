@@ -273,7 +273,7 @@ class Connect(Answer):
                     named.setdefault(number, []).append(record.by)
         together: dict[tuple[str, str, int, str], _Ending] = {}
         uses: dict[tuple[str, str, int, str], ApiUse] = {}
-        for (client_ip, ip, number, ended, use), ending in self._endings.items():
+        for (client_ip, ip, number, ended, use), ending in sorted(self._endings.items(), key=_by_text):
             port, names = ports.get((ip, number)) or _Port(), named.get(number, [])
             if (ip, number) not in told and len(names) == 1:
                 told[ip, number] = names[0]
@@ -340,6 +340,10 @@ def _explained(problem: str, use: ApiUse | None, ending: _Ending, port: _Port) -
     return explained(problem, bool(port.plain), bool(port.tls), refuses)
 
 
+def _by_text(item: tuple[tuple[Any, ...], _Ending]) -> str:
+    return str(item[0])
+
+
 def _busiest(ending: _Ending) -> Busiest:
     return ending.windows.busiest().get(_CONNECTED, Busiest(0, 0.0))
 
@@ -347,7 +351,7 @@ def _busiest(ending: _Ending) -> Busiest:
 def _detail(problem: str, ending: _Ending, use: ApiUse | None) -> Row:
     """Facts on a row; null what does not apply."""
     found: Row = dict.fromkeys(_DETAIL)
-    for (name, value), _ in sorted(ending.words.items(), key=lambda item: item[1]):
+    for (name, value), _ in sorted(ending.words.items(), key=lambda item: (item[1], str(item[0]))):
         found[name] = value
     if problem in ("no_answer", "refused", "unreachable"):
         found["syns"] = ending.syns
