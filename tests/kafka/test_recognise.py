@@ -201,6 +201,21 @@ def test_a_response_that_reads_like_a_produce_of_nothing_is_none() -> None:
     assert [(e.api, e.outcome) for e in talk.close()] == [(None, "orphan"), ("Heartbeat", "answered")]
 
 
+@pytest.mark.parametrize("side", [CLIENT, BROKER])
+@pytest.mark.parametrize("step", [1448, 17_376])
+def test_requests_in_the_records_within_which_a_capture_begins_are_none(side: int, step: int) -> None:
+    """Records of a mirror hold whole requests, of the same client id or not; the last one of each is cut."""
+    inner = b"".join(heartbeat(number) for number in (90, 91)) + heartbeat(92)[:-9]
+    tail = (inner + b"\x14\0\x02\x9c") * 400
+    talk = Conversation(Wire(syn=None, packets=(9, 9)))
+    for at in range(50, len(tail), step):
+        talk._send(side, tail[at : at + step])
+    for number in range(5, 9):
+        talk.client(heartbeat(number)).broker(heartbeat_answer(number))
+    assert {(e.correlation_id, e.outcome) for e in talk.close()} <= {(n, "answered") for n in range(5, 9)}
+    assert talk.line.exchanges >= 2
+
+
 def test_a_port_named_by_the_user_is_kafka_whatever_comes() -> None:
     talk = Conversation(kafka_ports=frozenset({9092})).client(
         sized(b"\x03\xe7\0\0\0\0\0\1\0\2\xff\xfe strange")

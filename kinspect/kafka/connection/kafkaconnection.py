@@ -15,6 +15,7 @@ from kinspect.kafka.connection.recognise import (
     START_BYTES,
     YES,
     announced_bytes,
+    answered_in,
     answers,
     contradicts,
     first_request,
@@ -22,6 +23,7 @@ from kinspect.kafka.connection.recognise import (
     may_be_refused,
     request_at,
     request_starts,
+    requests_follow,
 )
 from kinspect.kafka.connection.session import ONE_SIDED, Session
 from kinspect.kafka.exchange.ledger import NO_BEGIN, NO_BROKER, NO_CLIENT, UNKNOWN, Ledger
@@ -65,7 +67,7 @@ class _Held:
     """Data and gaps that came before the connection was recognised."""
 
     STATE: ClassVar = """
-        cut first_end gone head_sizes items look_again looks missed needed size skip
+        cut first_end gone head_sizes items look_again looks mirrors missed needed size skip
     """.split()
     __slots__ = STATE
 
@@ -75,6 +77,7 @@ class _Held:
         self.head_sizes: tuple[int, int] = (0, 0)  # by direction, length of the stream up to its first gap
         self.cut: tuple[int, ...] = ()  # the directions in which there was a gap
         self.first_end: int | None = None  # the direction whose FIN came first
+        self.mirrors: tuple[int, ...] = ()  # the directions in whose records there are requests
         self.needed = 0  # length of the client's first message, once its size is known
         self.size = 0
         self.looks = 0
@@ -399,6 +402,8 @@ class KafkaConnection:
             if forced is not None:
                 self._begin(forced, unseen | ({REQUEST} if self._is_inside(held.head(forced)) else set()))
                 return
+            if client in held.mirrors:
+                continue
             answer = held.head(1 - client)
             verdict = first_request(head, cap, final, syn is not None, client in held.cut)
             if verdict == YES or (
@@ -419,10 +424,12 @@ class KafkaConnection:
         begun: tuple[int, int] | None = None
         if not whole:
             for client in candidates:
-                verdict, behind = self._search(held.tail(client))
+                verdict, behind = self._search(held, client)
                 if verdict == MAYBE and begun is None:
                     begun = client, behind
                 if verdict == YES:
+                    if client in held.mirrors:
+                        held.let_go(client, behind)
                     self._begin(
                         client, unseen | ({REQUEST, RESPONSE} if 1 - client in held.cut else {REQUEST})
                     )
@@ -470,14 +477,22 @@ class KafkaConnection:
         begins = first_request(head, self._ledger.caps.message_bytes, False, False) != NO
         return self._flow.syn is None and announced_bytes(head) > len(head) and not begins
 
-    def _search(self, data: bytes) -> tuple[str, int]:
+    def _search(self, held: _Held, client: int) -> tuple[str, int]:
         """Verdict on a stream that was not seen from its start, as that of `request_at` on a request anywhere in it;
-        with `maybe` the number of bytes from where one begins that is not all there."""
+        with them the number of bytes from where it begins."""
+        data = held.tail(client)
         found, cap = (NO, 0), self._ledger.caps.message_bytes
+        in_records: set[int] = set()
         for offset in request_starts(data, named=True):
             verdict = request_at(data, offset, cap, None, seen=False)
             if verdict == YES:
-                return YES, 0
+                verdict = requests_follow(data, offset, in_records)
+                if in_records and client not in held.mirrors:
+                    held.mirrors = (*held.mirrors, client)
+                # Where records hold requests, their responses tell the client's own.
+                sure = client not in held.mirrors or answered_in(held.tail(1 - client), data[offset:])
+                if verdict != NO and sure:
+                    return YES, len(data) - offset
             if verdict == MAYBE and offset and not found[1]:
                 found = MAYBE, len(data) - offset
         return found

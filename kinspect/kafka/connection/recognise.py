@@ -42,6 +42,7 @@ _REQUEST_KEY: Final = re.compile(rb"\x00(?=[\x00-\x7f]\x00[\x00-\x1f][\s\S]{4}(?
 _NAMED_KEY: Final = re.compile(rb"\x00(?=[\x00-\x7f]\x00[\x00-\x1f][\s\S]{4}[\x00-\x03][\s\S][\x20-\xff])")
 START_BYTES: Final = 15
 """Bytes by which the beginning of a request is known."""
+_PLACES: Final = 64  # places looked at for a response
 _LARGEST_SIZE_BYTE: Final = 7  # a size below 128 MiB
 _GSSAPI_TAG: Final = b"\x60"
 # Bytes that hold a token's tag, length, OID and kind.
@@ -298,6 +299,22 @@ def _beginning_text(data: bytes) -> str:
     return getincrementaldecoder("utf-8")("replace").decode(data)
 
 
+def answered_in(data: bytes, request: bytes) -> bool:
+    """True if the response to the first request, which is whole and of a known version, is anywhere in the stream."""
+    _, key, version, _ = _HEAD.unpack_from(request)
+    at = data.find(request[8:12], 4)
+    for _ in range(_PLACES):
+        if at < 0:
+            break
+        end = at + int.from_bytes(data[at - 4 : at], signed=True)
+        if at < end <= len(data):
+            own = response_header(data, at, end, key, version)
+            if own is not None and fits_a_broker(key, version, data, own.body_start, end):
+                return True
+        at = data.find(request[8:12], at + 1)
+    return False
+
+
 def answers(request: bytes, response: bytes, final: bool) -> bool:
     """True if the first response answers the first request: the same correlation id, and a body that fits.
 
@@ -444,6 +461,31 @@ def request_at(data: bytes, offset: int, message_bytes: int, client_id: str | No
     if seen and client_id:
         return YES if header.client_id == client_id else NO
     return MAYBE if is_text(header.client_id) else NO
+
+
+def requests_follow(data: bytes, offset: int, others: set[int]) -> str:
+    """Verdict on what follows the request at `offset`: `no` if a message behind it has another client id, as where
+    requests lie in records; `maybe` if the last one is not all there. `others`: offsets from which `no` was reached,
+    which are added to."""
+    own = data[
+        offset + _CLIENT_ID_SIZE : offset + _CLIENT_ID + int.from_bytes(data[offset + 12 : offset + 14])
+    ]
+    passed = []
+    at = offset
+    while at not in others:
+        size, key, version, _ = _HEAD.unpack_from(data, at)
+        passed.append(at)
+        if data[at + _CLIENT_ID_SIZE : at + _CLIENT_ID_SIZE + len(own)] != own or size < MIN_REQUEST:
+            break
+        end = at + 4 + size
+        if (
+            end + _CLIENT_ID_SIZE + len(own) > len(data)
+            or _KEYS.pack(key, version, 0)[:4] == _RAW_TOKENS_FOLLOW
+        ):
+            return YES if end <= len(data) else MAYBE
+        at = end
+    others.update(passed)
+    return NO
 
 
 def _repeats_client_id(data: bytes, start: int, end: int) -> bool:
