@@ -219,7 +219,7 @@ class Connect(Answer):
         end = self._open.ended(line)
         if end is not None:
             self._end(line, end.problem, end.severity, {**(end.words or {})}, end.use)
-        if line["handshake_seen"]:
+        if line["syns"] is not None:
             self._end(line, _CONNECTED, NOTE, {})
 
     def _end(
@@ -230,7 +230,7 @@ class Connect(Answer):
         if ending is None:
             return
         # When a connection began is not known if that was not captured.
-        at, frames = line["timestamp"] if line["handshake_seen"] else None, line["frames"]
+        at, frames = None if line["syns"] is None else line["timestamp"], line["frames"]
         place = SEVERITIES.index(severity)
         ending.count += 1
         ending.severity = place if ending.severity is None else min(ending.severity, place)

@@ -57,6 +57,8 @@ COMPLETE = "complete"
 EXCEPTED = {
     # Its packets have each other's times: what ends comes before it begins.
     ("transactions", "variants/reorder_far.pcap.gz"),
+    # How often a segment was sent again: one that is lost of those leaves no gap.
+    *(("connect", name) for name in ALL if "black-hole" in name or "forgotten" in name),
     # The part has only the second sending of a request, as its connection ended.
     ("errors", "3.9.2/sasl_plain.pcap.gz"),
     # Each request has a client id of its own: another one is a member's first.
