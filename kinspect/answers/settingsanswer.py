@@ -82,7 +82,7 @@ SOON_NS: Final = 200 * NS_PER_MS
 """A commit is soon after the one before it in less."""
 COMMITS_PER_SECOND: Final = 5.0
 WIDE_BYTES: Final = 1000
-"""A Fetch of as many bytes names some twenty partitions."""
+"""A Fetch of as many bytes names some thirty partitions."""
 WIDE_FETCHES: Final = 100
 SHORT_SESSION_MS: Final = 10_000
 HEARTBEAT_SHARE: Final = 0.4
