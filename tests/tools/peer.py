@@ -82,10 +82,11 @@ class Frame:
 
 
 def frames(path: Path, kafka_ports: frozenset[int]) -> list[Frame]:
-    """tshark's frames with TCP, in order; the two passes tell it where segmented messages end."""
+    """tshark's frames with TCP, without ICMP that quotes it; the two passes tell it where segmented messages end."""
     command = [tshark(), "-r", str(path), "-2", "--enable-protocol", "communityid"]
     # Otherwise a segment out of order loses the message it belongs to.
-    command += ["-o", "tcp.reassemble_out_of_order:TRUE", "-Y", "tcp", "-T", "fields"]
+    command += ["-o", "tcp.reassemble_out_of_order:TRUE", "-Y", "tcp && !icmp && !icmpv6"]
+    command += ["-T", "fields"]
     command += [f"-Eaggregator={SEPARATOR}"]
     for port in sorted(kafka_ports):
         command += ["-d", f"tcp.port=={port},kafka"]
