@@ -94,10 +94,10 @@ ON_INPUT = {
     "back": KeyLabel("Discard"),
 }
 ON_PAGE = {
-    "list": KeyLabel("List"),
-    "open": KeyLabel("Open"),
     "help": ON_LIST["help"],
     **{f"page('{name}')": KeyLabel(name.capitalize()) for name in PAGE_KEYS},
+    "list": KeyLabel("List"),
+    "open": KeyLabel("Open"),
     **{action: ON_LIST[action] for action in ("app.quit", "filter", "errors", "group", "quiet")},
 }
 NOT_ON_PAGE = frozenset(
