@@ -60,6 +60,21 @@ class TestUnderWayAtTheBegin:
         assert codes(exchanges) == [[]] * 4
 
 
+def test_responses_behind_one_whose_end_was_lost_may_lie_in_the_gap() -> None:
+    talk = (
+        Conversation()
+        .client(*map(heartbeat, range(1, 5)))
+        .broker(heartbeat_answer(1), heartbeat_answer(2)[:-1])
+    )
+    talk.lose(BROKER, 1 + ANSWER_SIZE).broker(heartbeat_answer(4))
+    assert [(e.correlation_id, e.outcome, e.outcome_reason) for e in talk.close()] == [
+        (1, "answered", None),
+        (2, "answered", None),
+        (3, "unanswered", "gap"),
+        (4, "answered", None),
+    ]
+
+
 class TestLostRequests:
     def test_with_one_id_for_all_pairing_is_uncertain(self) -> None:
         conversation = Conversation().client(heartbeat(1)).lose(CLIENT, SIZE).client(heartbeat(1))

@@ -240,6 +240,8 @@ class Session:
             if framer is self._requests:
                 self._lose_request()
             else:
+                # Those behind a response whose end the gap took may lie in it, too.
+                self._pending.doubt()
                 self._tokens.replies = True
                 self._response_stop = UNSEEN
 
