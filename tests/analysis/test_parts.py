@@ -61,6 +61,7 @@ EXCEPTED = {
     *(("connect", name) for name in ALL if "black-hole" in name or "forgotten" in name),
     # The part has only the second sending of a request, as its connection ended.
     ("errors", "3.9.2/sasl_plain.pcap.gz"),
+    ("settings", "connect/small-mtu_librdkafka.pcap.gz"),
     # Each request has a client id of its own: another one is a member's first.
     ("groups", "0.10.2.2/sweep-C-groups.pcap"),
     ("groups", "2.8.2/sweep-C-groups.pcap.gz"),
