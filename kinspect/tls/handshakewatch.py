@@ -63,6 +63,11 @@ class HandshakeWatch:
         for head, known in zip(self._heads, heads, strict=True):
             head[:] = known
 
+    def lose(self) -> None:
+        """Note that bytes are missing: how far a handshake under way comes is not seen."""
+        if not self.over:
+            self.over, self.stage = True, ""
+
     def data(self, direction: int, buffer: bytes, start: int, end: int) -> None:
         """Take `buffer[start:end]`, the next bytes of a direction."""
         head = self._heads[direction]

@@ -152,6 +152,13 @@ def test_how_far_a_tls_handshake_came(records, stage, alerts):
     assert [tuple(alert.values()) for alert in alerts_told] == alerts
 
 
+def test_a_handshake_of_which_bytes_are_missing():
+    connection = TcpConnection().open().say(CLIENT, HELLO).say(BROKER, SERVER_HELLO)
+    connection.say(BROKER, bytes(500)).say(CLIENT, bytes(80)).say(BROKER, bytes(80))
+    del connection.packets[-3]
+    assert told(connection.fin(BROKER).fin(CLIENT), "tls_handshake") == (None,)
+
+
 def test_a_port_of_decode_as():
     connection = TcpConnection().syn().reset(BROKER)
     found, _ = line(connection, kafka_ports=frozenset({9092}))

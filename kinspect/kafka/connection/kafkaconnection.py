@@ -279,7 +279,7 @@ class KafkaConnection:
             self._session.gap(self._side(direction), time, frame, size, cause)
         elif self._decryptor is not None:
             if self._watch is not None:
-                self._watch.over = True
+                self._watch.lose()
             self._decryptor.gap(direction, time, frame, size)
         elif self.kind is None:
             self._holed = True
@@ -618,7 +618,7 @@ class KafkaConnection:
             answered_with=answered_with,
             decode_as=not ports.isdisjoint((named.client_port, named.broker_port)),
             evidence=flow.evidence,
-            tls_handshake=watch.stage if watch else None,
+            tls_handshake=(watch.stage or None) if watch else None,
             tls_alerts=self._alerts(),
             file=self._ledger.files[file] if file < len(self._ledger.files) else None,
             frames=(first_frame & FRAME_MASK, last_frame & FRAME_MASK),
