@@ -34,6 +34,7 @@ TYPES: dict[str, tuple[Any, str]] = {
     "keylog": (str | PathLike | bytes, "the path of a key log, or its bytes"),
     "topic_names": (Mapping | None, "a dict of topic ids and names"),
     "caps": (Caps | None, "a kinspect.Caps"),
+    "schema": (str | PathLike | None, "the path of message definitions"),
 }
 """Options of `read`: the type, and its words."""
 
@@ -52,6 +53,7 @@ def read(
     topic_names: Mapping[str, str] | None = None,
     decode_as: int | Iterable[int] = (),
     caps: Caps | None = None,
+    schema: str | PathLike[str] | None = None,
 ) -> Reading:
     """Exchanges of one or several captures (as one timeline), in the order in which `kinspect read` prints them.
 
@@ -65,13 +67,15 @@ def read(
     `Exchange.to_dict`; fields are a list, or text with commas.
     `keylog`: TLS secrets in NSS key log format, beside those in the captures: bytes, or the path of a file, which may
     still grow. `topic_names`: topic id to name. `decode_as`: a port or ports whose traffic is Kafka whatever it looks
-    like. `caps`: limits on memory.
+    like. `caps`: limits on memory. `schema`: a file or folder of message definitions that stand before kinspect's own,
+    for the whole process.
 
     Raises `KinspectError` for options of a wrong type, or that make no sense. The input is opened when the first
     exchange is asked for. Iterating raises `CaptureError` for one that cannot be read and `TruncatedCaptureError` for
     one that ends in the middle, both after the exchanges of all that could be read.
     """
     _check_types(records=records, payload=payload, show_secrets=show_secrets, int64=int64, body=body)
+    _lay_over(schema)
     view = View(records, payload, show_secrets, int64, _fields(fields), body)
     begin = _beginning(paths, more, filter, keylog, topic_names, decode_as, caps)
     return Reading(begin, view)
@@ -86,6 +90,7 @@ def answer(
     topic_names: Mapping[str, str] | None = None,
     decode_as: int | Iterable[int] = (),
     caps: Caps | None = None,
+    schema: str | PathLike[str] | None = None,
     **options: Any,
 ) -> dict[str, Any]:
     """The object that `kinspect NAME --format json` prints: `answer("topics", "capture.pcap")["rows"]`.
@@ -98,6 +103,7 @@ def answer(
     from kinspect.answers import open_answer
     from kinspect.answers.counter import AnswerCounter
 
+    _lay_over(schema)
     counted = AnswerCounter({name: open_answer(name, **own_options(name, options))})
     run = _beginning(paths, more, filter, keylog, topic_names, decode_as, caps, counted.lines)()
     counted.serve(run.filter)
@@ -223,6 +229,14 @@ def _exchanges(begun: Callable[[], Run], tally: Tally, view: View) -> Generator[
             run.inspector.abandon()
     for error in run.packets.status.errors:
         raise error
+
+
+def _lay_over(schema: str | PathLike[str] | None) -> None:
+    _check_types(schema=schema)
+    if schema is not None:
+        from kinspect.protocol.overlay import lay_over
+
+        lay_over(fspath(schema))
 
 
 def _check_types(**options: Any) -> None:

@@ -35,6 +35,7 @@ from kinspect.cli.options import (
 )
 from kinspect.cli.outfile import STANDARD
 from kinspect.cli.readrun import ReadRun, open_run, run_options
+from kinspect.cli.schemaoption import SCHEMA
 from kinspect.filters.filterdefinitions import FILTERS, option_of
 from kinspect.jobs import processes
 from kinspect.model import NS_PER_MS
@@ -91,7 +92,7 @@ def answer_command(name: str) -> click.Command:
     below the table name what the capture lacks.
     """
     asked = [*map(_option, own, own.values()), *([fail_on] if failures else ())]
-    decorated = options(asked, OUTPUT_FILE, SHOWN, FILTER_OPTIONS, INPUT, JOBS, LIMITS)(command)
+    decorated = options(asked, OUTPUT_FILE, SHOWN, FILTER_OPTIONS, INPUT, SCHEMA, JOBS, LIMITS)(command)
     argument = click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True, shell_complete=files)
     return click.command(name, cls=Sectioned)(argument(decorated))
 

@@ -19,6 +19,7 @@ from kinspect.cli.options import payload_option
 from kinspect.cli.pasted import message_bytes
 from kinspect.cli.progress import working
 from kinspect.cli.rules import OptionRule, check
+from kinspect.cli.schemaoption import schema_option
 from kinspect.cli.texttable import aligned
 from kinspect.cli.types import SIZE
 from kinspect.errors import KinspectError
@@ -99,6 +100,7 @@ class Dissection(NamedTuple):
     default=AUTO,
     help="Whether the message begins with its 4-byte size; auto: what is possible.",
 )
+@schema_option
 @payload_option("Decode records and show their keys and values; none: their batches only.")
 @click.option("--show-secrets", is_flag=True, help="Print passwords, tokens and the like.")
 @click.option(

@@ -25,6 +25,7 @@ from kinspect.cli.options import (
     payload_option,
     usage,
 )
+from kinspect.cli.schemaoption import SCHEMA
 from kinspect.cli.types import SIZE
 from kinspect.errors import KinspectError
 from kinspect.extras import need
@@ -52,7 +53,7 @@ SHOWN = (
 
 @click.command(cls=Sectioned)
 @click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True, shell_complete=files)
-@options(SHOWN, FILTER_OPTIONS, INPUT, JOBS, LIMITS)
+@options(SHOWN, FILTER_OPTIONS, INPUT, SCHEMA, JOBS, LIMITS)
 def explore(
     captures: tuple[str, ...],
     jobs: int | None,

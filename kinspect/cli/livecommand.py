@@ -67,6 +67,7 @@ from kinspect.cli.preload import preload
 from kinspect.cli.readrun import RUN_FACTS, RUN_RULES, ReadRun, open_run, run_options
 from kinspect.cli.rotated import ROTATION
 from kinspect.cli.rules import OptionRule, check
+from kinspect.cli.schemaoption import SCHEMA
 from kinspect.cli.sdnotify import Notifier
 from kinspect.cli.service import Hangup, Service
 from kinspect.cli.stats import STATS_INTERVAL, STATS_RULES, stats_interval
@@ -178,7 +179,7 @@ FACTS = {
 
 
 @click.command(cls=Sectioned)
-@options(CAPTURE, OUTPUT, METRICS, FILTER_OPTIONS, INPUT, LIMITS)
+@options(CAPTURE, OUTPUT, METRICS, FILTER_OPTIONS, INPUT, SCHEMA, LIMITS)
 def live(interfaces: tuple[str, ...], **values: Any) -> int:
     """Decode live traffic of network interfaces, until Ctrl-C, --duration or --count.
 

@@ -24,11 +24,12 @@ from kinspect.cli.options import (
 from kinspect.cli.outputoptions import OUTPUT_OPTIONS
 from kinspect.cli.readrun import RUN_FACTS, RUN_RULES, ReadRun, RunOptions, open_run, run_options
 from kinspect.cli.rules import check
+from kinspect.cli.schemaoption import SCHEMA
 
 
 @click.command(cls=Sectioned)
 @click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True, shell_complete=files)
-@options(OUTPUT, OUTPUT_OPTIONS, SORT, FILTER_OPTIONS, INPUT, JOBS, LIMITS)
+@options(OUTPUT, OUTPUT_OPTIONS, SORT, FILTER_OPTIONS, INPUT, SCHEMA, JOBS, LIMITS)
 def read(captures: tuple[str, ...], jobs: int | None, **values: Any) -> int:
     """Decode captures into exchanges, each a request with its response.
 

@@ -13,6 +13,7 @@ import click
 from kinspect.cli import completions
 from kinspect.cli.completions import words
 from kinspect.cli.rules import Facts, OptionRule, check
+from kinspect.cli.schemaoption import schema_option
 from kinspect.cli.texttable import fits_in_columns, in_columns
 from kinspect.errors import KinspectError
 from kinspect.filters.filterdefinitions import apis, errors
@@ -66,6 +67,7 @@ def _second() -> list[str]:
 @click.option("--version", type=int, metavar="N", help="The layout of this version.")
 @click.option("--request", is_flag=True, help="The request alone.")
 @click.option("--response", is_flag=True, help="The response alone.")
+@schema_option
 @click.option("--legacy", is_flag=True, help=f"{ECS_TEMPLATE} for Elasticsearch 6.")
 @click.option(
     "--format", "format_name", type=click.Choice([TEXT, JSON]), default=TEXT, help="How to print it."

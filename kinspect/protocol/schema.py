@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, NamedTuple
 
+from kinspect.errors import KinspectError
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.protocol.apikeys import LEADER_AND_ISR
 from kinspect.protocol.primitives import ZERO_UUID
@@ -176,16 +177,33 @@ def _text(*name: str) -> str:
 def _api_files() -> dict[int, str]:
     """The names of the files of all APIs by key."""
     found = {int(match[1]): name for name in os.listdir(TABLE) if (match := _FILE_NAME.fullmatch(name))}
-    return dict(sorted(found.items()))
+    return dict(sorted({**found, **dict.fromkeys(_laid_over, "")}.items()))
 
 
 @cache
 def api_names() -> dict[int, str]:
     """Names of all APIs by key, without reading the files."""
     return {
-        key: "".join(word.capitalize() for word in name.removesuffix(".txt").split("_")[1:])
+        key: _laid_over[key].name
+        if key in _laid_over
+        else "".join(word.capitalize() for word in name.removesuffix(".txt").split("_")[1:])
         for key, name in _api_files().items()
     }
+
+
+_laid_over: Final[dict[int, ApiFile]] = {}
+
+
+def lay_over(apis: Mapping[int, ApiFile]) -> None:
+    """Put APIs in place of the table's, for the whole process. Raises KinspectError if it has others already, or has
+    decoded something: what is compiled stays."""
+    if _laid_over == apis:
+        return
+    if _laid_over or _api_layouts.cache_info().currsize:
+        raise KinspectError("a process takes message definitions once, before it decodes anything")
+    _laid_over.update(apis)
+    for cached in (_api_files, api_names, _api_file, _api, _api_layouts, _header_rule):
+        cached.cache_clear()
 
 
 def api_name(key: int) -> str | None:
@@ -194,7 +212,7 @@ def api_name(key: int) -> str | None:
 
 @cache
 def _api_file(key: int) -> ApiFile:
-    return read_api(_text(_api_files()[key]))
+    return _laid_over.get(key) or read_api(_text(_api_files()[key]))
 
 
 def _version_map(text: str, valid: Iterable[int]) -> dict[int, str]:

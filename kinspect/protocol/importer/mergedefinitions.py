@@ -132,7 +132,7 @@ def _unite(
             result[name] = _stretch(result[name], item, dropped, shared)
             place = order.index(name) + 1
         else:
-            result[name] = _restrict(item, dropped)
+            result[name] = restricted(item, dropped)
             order.insert(place, name)
             place += 1
     return tuple(result[name] for name in order)
@@ -167,12 +167,12 @@ def _stretch(
     )
 
 
-def _restrict(item: FieldDefinition, versions: frozenset[int]) -> FieldDefinition:
+def restricted(item: FieldDefinition, versions: frozenset[int]) -> FieldDefinition:
     return item._replace(
         versions=item.versions & versions,
         nullable=item.nullable & versions,
         tagged=item.tagged & versions,
-        fields=tuple(_restrict(part, versions) for part in item.fields if part.versions & versions),
+        fields=tuple(restricted(part, versions) for part in item.fields if part.versions & versions),
     )
 
 
@@ -195,5 +195,5 @@ def _with_tags(
                 fields=_with_tags(item.fields, other.fields, both),
             )
         )
-    result += [_restrict(item, item.tagged & shared) for item in theirs.values() if item.tagged & shared]
+    result += [restricted(item, item.tagged & shared) for item in theirs.values() if item.tagged & shared]
     return tuple(result)

@@ -1,0 +1,32 @@
+"""`--schema`: definitions of messages that stand before kinspect's own."""
+
+from __future__ import annotations
+
+import click
+
+from kinspect.cli.completions import files
+from kinspect.errors import KinspectError
+
+
+def _lay_over(_: click.Context, __: click.Parameter, path: str | None) -> None:
+    if path is None:
+        return
+    from kinspect.output.escape import escape
+    from kinspect.protocol.overlay import lay_over
+
+    try:
+        lay_over(path)
+    except KinspectError as error:
+        raise click.UsageError(escape(str(error))) from None
+
+
+schema_option = click.option(
+    "--schema",
+    metavar="DIR|FILE",
+    shell_complete=files,
+    is_eager=True,
+    expose_value=False,
+    callback=_lay_over,
+    help="Message definitions (JSON, as in brokers' sources) that stand before kinspect's own.",
+)
+SCHEMA = (schema_option,)

@@ -1,0 +1,316 @@
+"""Definitions that a user gives: what they decode, and that no file does harm."""
+
+import json
+import random
+import subprocess
+import sys
+from contextlib import suppress
+
+import pytest
+from support.captures import CAPTURES
+from support.pcap import Conversation, framed, pcap
+
+from kinspect.errors import KinspectError
+from kinspect.protocol import compiler, schema
+from kinspect.protocol.overlay import MOST_BYTES, read_definitions
+from kinspect.protocol.primitives import DECODE_FAILURES
+from kinspect.protocol.versions import format_versions
+
+KEY = 517
+REQUEST = {
+    "apiKey": KEY,
+    "type": "request",
+    "listeners": ["broker"],
+    "name": "UpdateLicenseRequest",
+    "validVersions": "0-1",
+    "flexibleVersions": "1+",
+    "fields": [
+        {"name": "License", "type": "string", "versions": "0+", "about": "A text."},
+        {"name": "Nodes", "type": "[]Node", "versions": "1+", "nullableVersions": "1+"},
+        {
+            "name": "Epoch",
+            "type": "int64",
+            "versions": "1+",
+            "taggedVersions": "1+",
+            "tag": 0,
+            "default": "-1",
+        },
+    ],
+    "commonStructs": [
+        {"name": "Node", "versions": "1+", "fields": [{"name": "NodeId", "type": "int32", "versions": "1+"}]}
+    ],
+}
+RESPONSE = {
+    "apiKey": KEY,
+    "type": "response",
+    "name": "UpdateLicenseResponse",
+    "validVersions": "0-1",
+    "flexibleVersions": "1+",
+    "fields": [
+        {"name": "ErrorCode", "type": "int16", "versions": "0+"},
+        {"name": "ThrottleTimeMs", "type": "int32", "versions": "0+"},
+    ],
+}
+TEXT = "// Of a fork.\n" + json.dumps([REQUEST, RESPONSE], indent=1)
+
+
+@pytest.fixture
+def read(tmp_path):
+    def read(text):
+        path = tmp_path / "definitions.json"
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return read_definitions(str(path))
+
+    return read
+
+
+# ---------------------------------------------------------------------- what they decode
+
+
+def as_json(item, valid):
+    """A field of the table as Kafka's sources have it."""
+    found = {"name": item.name, "type": item.type, "versions": format_versions(item.versions & valid, valid)}
+    for name, versions in (("nullableVersions", item.nullable), ("taggedVersions", item.tagged)):
+        if versions & valid:
+            found[name] = format_versions(versions & valid, valid)
+    options = {
+        "tag": item.tag if item.tagged & valid else None,
+        "default": item.default,
+        "entityType": item.entity,
+    }
+    found |= {name: value for name, value in options.items() if value is not None}
+    if not item.compact:
+        found["flexibleVersions"] = "none"
+    if item.fields:
+        found["fields"] = [as_json(each, valid) for each in item.fields if each.versions & valid]
+    return found
+
+
+def shape(fields):
+    return [
+        (
+            each.name,
+            each.type,
+            each.array,
+            each.nullable,
+            each.tag,
+            each.default,
+            each.compact,
+            shape(each.fields),
+        )
+        for each in fields
+    ]
+
+
+@pytest.mark.parametrize("release", ["0.10.2.0", "2.8.0", "4.4.0"])
+def test_definitions_of_a_release_give_the_layouts_of_the_table(read, release):
+    entries = []
+    for key, spoken in schema.releases()[release].items():
+        api = schema.api(key)
+        valid = frozenset(each for each in api.versions if spoken.low <= each <= spoken.high)
+        entries += [
+            {
+                "apiKey": key,
+                "type": message.kind,
+                "name": message.name,
+                "validVersions": f"{min(valid)}-{max(valid)}",
+                "flexibleVersions": format_versions(message.flexible & valid, valid),
+                "fields": [as_json(each, valid) for each in message.fields if each.versions & valid],
+            }
+            for message in (api.request, api.response)
+        ]
+    # Some fields are there in versions apart from each other, which Kafka's notation has no words for.
+    entries = [
+        each for each in entries if "," not in json.dumps([*versions_of(each["fields"])]).replace('", "', "")
+    ]
+    whole = [each for each in entries if sum(other["apiKey"] == each["apiKey"] for other in entries) == 2]
+    found = read(json.dumps(whole))
+    assert len(found) > 0.9 * len(schema.releases()[release])
+    for key, api in found.items():
+        for message in (api.request, api.response):
+            for version in message.versions:
+                (own,) = schema.message_layouts(message, version, key, message.kind)
+                known = schema.layout(key, version, message.kind)
+                assert (own.flexible, shape(own.fields)) == (known.flexible, shape(known.fields)), (
+                    key,
+                    version,
+                )
+
+
+def versions_of(fields):
+    for each in fields:
+        yield from (each[name] for name in ("versions", "nullableVersions", "taggedVersions") if name in each)
+        yield from versions_of(each.get("fields", ()))
+
+
+def kinspect(*arguments):
+    done = subprocess.run(
+        [sys.executable, "-m", "kinspect", *map(str, arguments)], check=False, capture_output=True, text=True
+    )
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def test_messages_of_a_fork_decode_with_its_definitions_alone(tmp_path):
+    folder = tmp_path / "definitions" / "message"
+    folder.mkdir(parents=True)
+    for entry in (REQUEST, RESPONSE):
+        (folder / f"{entry['name']}.json").write_text(json.dumps(entry))
+    talk = Conversation()
+    talk.open()
+    head = KEY.to_bytes(2, "big") + b"\0\1\0\0\0\7\0\3app\0"
+    talk.client_sends(framed(head + b"\3ab" + b"\2\0\0\0\5\0" + b"\1\0\x08" + bytes(7) + b"\x09"))
+    talk.broker_sends(framed(b"\0\0\0\7\0" + b"\0\0" + b"\0\0\0\0" + b"\0"))
+    talk.close()
+    path = tmp_path / "fork.pcap"
+    path.write_bytes(pcap(talk.packets))
+    (line,) = kinspect("read", "--schema", folder.parent, path, "-q").stdout.splitlines()
+    line = json.loads(line)
+    assert (line["api"], line["api_version"], line["problems"]) == ("UpdateLicense", 1, [])
+    assert line["request"]["body"] == {"license": "ab", "nodes": [{"node_id": 5}], "epoch": 9}
+    assert line["response"]["body"] == {"error_code": 0, "throttle_time_ms": 0}
+    (line,) = kinspect("read", "--decode-as", 9092, path, "-q").stdout.splitlines()
+    line = json.loads(line)
+    assert (line["api"], line["api_key"], line["request"]["body"], line["response"]["body"]) == (
+        None,
+        KEY,
+        None,
+        None,
+    )
+    assert {problem["code"] for problem in line["problems"]} == {"unknown_api"}
+    text = kinspect("schema", "UpdateLicense", "--schema", folder.parent).stdout
+    assert [line.split()[-3:] for line in text.splitlines()[2:]] == [
+        ["--schema", "+request.nodes", "+request.epoch"]
+    ]
+
+
+def test_python_takes_definitions_once(tmp_path):
+    for name, text in (("one", TEXT), ("other", TEXT.replace("License", "Licence"))):
+        (tmp_path / f"{name}.json").write_text(text)
+    code = """if True:
+        import sys, kinspect
+        one, other, capture = sys.argv[1:]
+        for _ in range(2):
+            print(kinspect.protocol.Message(517, 0, 1, {}).api, len([*kinspect.read(capture, schema=one)]) > 0)
+        try:
+            kinspect.answer("brokers", capture, schema=other)
+        except kinspect.KinspectError as error:
+            print(error)
+    """
+    paths = tmp_path / "one.json", tmp_path / "other.json", CAPTURES / "4.4.0/nano.pcap"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, paths)], check=True, capture_output=True, text=True
+    )
+    assert done.stdout.splitlines() == [
+        "None True",
+        "UpdateLicense True",
+        "a process takes message definitions once, before it decodes anything",
+    ]
+
+
+# ---------------------------------------------------------------------- what is refused
+
+
+def changed(old, new):
+    assert TEXT.count(old) >= 1
+    return TEXT.replace(old, new, 1)
+
+
+def line_of(text, part):
+    return text[: text.index(part)].count("\n") + 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "at", "said"),
+    [
+        ('"type": "string"', '"type": "text"', '"License"', "there is no type 'text'"),
+        ('"type": "[]Node"', '"type": "[]Knot"', '"Nodes"', "there is no struct Knot"),
+        ('"versions": "0+"', '"versions": "0 to 9"', '"License"', "versions: '0 to 9'"),
+        ('"validVersions": "0-1"', '"validVersions": "0-999"', '"UpdateLicenseRequest"', "a version above"),
+        ('"tag": 0', '"tag": -1', '"Epoch"', "no tag: -1"),
+        ('"Epoch"', '"License"', "", "two fields of a struct have the name license"),
+        ('"default": "-1"', '"default": "x"', '"Epoch"', "invalid literal"),
+        (f'"apiKey": {KEY}', '"apiKey": "a"', '"UpdateLicenseRequest"', "no apiKey"),
+        ("[", "[[", "", "no JSON"),
+        ('"type": "int32"', '"type": "[]Node"', '"NodeId"', "nested more than"),
+        ('"UpdateLicenseResponse"', '"import os"', "", "no name of a message"),
+    ],
+)
+def test_an_error_names_the_file_and_the_line(read, old, new, at, said):
+    text = changed(old, new)
+    with pytest.raises(KinspectError) as error:
+        read(text)
+    message = str(error.value)
+    assert said in message
+    assert "definitions.json:" in message
+    assert not at or f":{line_of(text, at)}: " in message
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"\xff", "not UTF-8"),
+        (b" " * (MOST_BYTES + 1), "longer than"),
+        ("[" * 100_000, "nested too deeply"),
+        ("[]", "no definition"),
+        (json.dumps(REQUEST), "has no response beside it"),
+        ("[1]", "no message definition"),
+    ],
+)
+def test_a_file_without_definitions_is_refused(read, text, said):
+    with pytest.raises(KinspectError, match=said):
+        read(text)
+
+
+def test_structs_that_double_each_other_are_too_many_fields(read):
+    structs = [
+        {"name": f"S{n}", "fields": [{"name": side, "type": f"S{n + 1}", "versions": "0+"} for side in "ab"]}
+        for n in range(15)
+    ]
+    structs.append({"name": "S15", "fields": [{"name": "x", "type": "int8", "versions": "0+"}]})
+    first = {"name": "f", "type": "S0", "versions": "0+"}
+    with pytest.raises(KinspectError, match="more than 2,000 fields"):
+        read(json.dumps([{**REQUEST, "fields": [first], "commonStructs": structs}, RESPONSE]))
+
+
+PIECES = [
+    '"',
+    "{",
+    "}",
+    "[",
+    "]",
+    "0",
+    "-1",
+    "99999999999",
+    "null",
+    "true",
+    '"none"',
+    '"0+"',
+    '"[]Node"',
+    '"fields"',
+    "1e9",
+]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_mutated_definitions_are_read_or_refused(read, seed):
+    rng = random.Random(seed)
+    taken = 0
+    for _ in range(100):
+        text = TEXT
+        for _ in range(rng.randrange(1, 4)):
+            at = rng.randrange(len(text))
+            words = [*PIECES, text[rng.randrange(len(text)) :][: rng.randrange(60)]]
+            text = text[:at] + rng.choice(words) + text[at + rng.randrange(12) :]
+        found = {}
+        with suppress(KinspectError):
+            found = read(text)
+        taken += bool(found)
+        for key, api in found.items():
+            for message in (api.request, api.response):
+                for version in message.versions:
+                    (layout,) = schema.message_layouts(message, version, key, message.kind)
+                    data = rng.randbytes(60)
+                    with suppress(DECODE_FAILURES):
+                        compiler.decoder(layout)(data, 0, len(data))
+    assert taken
