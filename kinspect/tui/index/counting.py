@@ -147,4 +147,4 @@ class _Closed:
     def pass_to(self, row: int) -> None:
         """Add those that ended before that row."""
         while self._closed and self._closed[0][0] <= row:
-            self._answer.add_connection(self._closed.popleft()[1].to_dict())
+            self._answer.add_connection(self._closed.popleft()[1])

@@ -91,8 +91,8 @@ class Inputs:
         return inspector
 
 
-ClosedConnection = tuple[int, ConnectionLine]
-"""Number of rows before a connection's end, and its line."""
+ClosedConnection = tuple[int, dict[str, Any]]
+"""Number of rows before a connection's end, and its line's object."""
 
 
 class RowBatch(NamedTuple):
@@ -303,7 +303,7 @@ class PendingBatch:
 
     def close(self, line: ConnectionLine) -> None:
         """Add a connection that ended."""
-        self._closed.append((self._count, line))
+        self._closed.append((self._count, line.to_dict()))
 
     def take(
         self,
