@@ -397,7 +397,7 @@ _STYLES = {SEVERE: celltexts.ERROR, WARNING: celltexts.NOTE}
 ANSWER = Definition(
     Connect,
     help="Why clients cannot connect, or do not stay connected.",
-    page="k",
+    page="h",
     about="why clients cannot connect",
     columns=(
         Key(

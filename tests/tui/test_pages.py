@@ -27,6 +27,7 @@ from kinspect.tui.index.reread import StoppedError
 from kinspect.tui.index.spool import Spool
 from kinspect.tui.keybindings import PAGE_KEYS
 from kinspect.tui.screens.main import ON_LIST, ON_PAGE
+from kinspect.tui.widgets.linelist import Lines
 
 GROUPS = CAPTURES / "4.4.0" / "groups_classic.pcap.gz"
 TRANSACTIONS = CAPTURES / "4.4.0" / "txn_java.pcap.gz"
@@ -61,6 +62,18 @@ def test_a_page_shows_what_the_command_prints(explore, path, width):
                 assert width < 200 or f"  all {exchanges} exchanges" in explorer.status()
 
     explore(script, path, size=(width, 60))
+
+
+def lists(widget=Lines):
+    yield widget
+    for below in widget.__subclasses__():
+        yield from lists(below)
+
+
+def test_no_list_takes_the_key_of_a_page():
+    taken = {key for widget in lists() for binding in widget.BINDINGS for key in binding.key.split(",")}
+    assert taken & {"enter", "up"}
+    assert not taken & {*PAGE_KEYS.values()}
 
 
 def test_a_page_without_rows_has_no_titles_of_the_page_before(explore):
