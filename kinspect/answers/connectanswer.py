@@ -440,4 +440,5 @@ ANSWER = Definition(
     nothing="no connection failed",
     more=lambda file, rows: f"kinspect read {file} --emit connection",
     details=_details,
+    connections=lambda row: row["frames"],
 )

@@ -80,7 +80,8 @@ class Definition:
     it shows and what the object says of its capture; `folds`: true for a row of which `folded` tells, a line for all of
     them; `joined`: rows of one thing as one row; `gathered`: where not all is shown, rows with one in place of several
     that are alike; `leads`: true for a row that stands before the others; `spans`: the table stands below the capture's
-    time span; `leads_to`: the answer that shows more of a row."""
+    time span; `leads_to`: the answer that shows more of a row; `connections`: where the packets of a row's connections
+    stand, each as `frames` in their lines, beside its `client_ip` and `broker`."""
 
     answer: type[Answer]
     help: str
@@ -103,6 +104,7 @@ class Definition:
     spans: bool = False
     unread: str = ""
     leads_to: Callable[[Row], str] = lambda _: ""
+    connections: Callable[[Row], list[Row]] = lambda _: []
 
     @property
     def keys(self) -> list[Key]:

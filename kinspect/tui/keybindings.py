@@ -50,7 +50,7 @@ DETAILS = (
 )
 PAGES = (
     *(KeyBinding(each.page, f"{name}: {each.about}", f"page('{name}')") for name, each in answers().items()),
-    KeyBinding("Enter", "list the row's exchanges; Esc: back to the page"),
+    KeyBinding("Enter", "its exchanges, or packets without any; Esc: back"),
     KeyBinding("← →", "fold and unfold the lines below a row"),
     KeyBinding("> <", "sideways: columns that have no room"),
     KeyBinding("0", "back to the list; so does Esc", "list"),

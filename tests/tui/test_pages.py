@@ -169,6 +169,7 @@ NARROWED = {
     "brokers": (CLUSTER, 0, "broker-host=127.0.0.1 port=39091,39101"),
     "auth": (LOGINS, 0, "api=Sasl* client-id=pc-ckbad-plain client-host=127.0.0.1"),
     "transactions": (TRANSACTIONS, 0, "client-id=pc-open"),
+    "connect": (CAPTURES / "connect" / "idle_java.pcap.gz", 0, "client-host=10.77.1.2"),
     "upgrade": (GROUPS, 1, "client-id=pc-ck-1 client-host=127.0.0.1"),
 }
 

@@ -1,17 +1,19 @@
-"""Exports, in threads: copies, JSON lines and packets."""
+"""Exports, in threads: copies, JSON lines and packets; and the packets of connections as text."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from textual.screen import Screen
 from textual.worker import get_current_worker
 
 from kinspect.errors import KinspectError
 from kinspect.kafka.view.view import View
+from kinspect.output import Style
 from kinspect.tui.index import export
+from kinspect.tui.index.connectionpackets import Row, packet_text
 from kinspect.tui.index.reread import StoppedError
 from kinspect.tui.index.store import Store
 from kinspect.wording import counted
@@ -19,24 +21,29 @@ from kinspect.wording import counted
 COPIED_BYTES = 1_000_000
 """Largest size of a copy: terminals have no room for more."""
 
+T = TypeVar("T")
+
 
 class ExchangeExporter:
     """Copies and writes exchanges. `screen` runs the threads; `say(text, wrong=...)` reports how it went."""
 
-    def __init__(self, screen: Screen[Any], store: Store, view: View, say: Callable[..., None]) -> None:
+    def __init__(
+        self, screen: Screen[Any], store: Store, view: View, style: Style, say: Callable[..., None]
+    ) -> None:
         self._screen = screen
         self._store = store
         self._view = view
+        self._style = style
         self._say = say
 
     def copy(self, rows: list[int]) -> None:
         """Copy the exchanges' JSON lines to the terminal's clipboard."""
         if rows:
-            self._start(partial(self._copied, rows))
+            self._start(partial(self._copied, rows), self._say)
 
     def write(self, rows: list[int], path: str) -> None:
         """Write the exchanges' JSON lines to a file."""
-        self._start(partial(self._written, rows, path))
+        self._start(partial(self._written, rows, path), self._say)
 
     def can_save(self, rows: list[int]) -> bool:
         """True if the exchanges' packets can be read again; else a message says why not."""
@@ -49,20 +56,28 @@ class ExchangeExporter:
 
     def save(self, rows: list[int], path: str) -> None:
         """Save the exchanges' packets to a file."""
-        self._start(partial(self._saved, rows, path))
+        self._start(partial(self._saved, rows, path), self._say)
 
-    def _start(self, work: Callable[[], str]) -> None:
-        """Run `work` in a thread, and show the text that it returns, or its error."""
-        self._screen.run_worker(partial(self._finish, work), group="export", thread=True, exit_on_error=False)
+    def list_packets(self, row: Row, places: list[Row], then: Callable[[str | None], None]) -> None:
+        """Call `then` with the result of `packet_text`."""
+        self._start(lambda: packet_text(self._store, row, places, self._style, _is_cancelled()), then)
 
-    def _finish(self, work: Callable[[], str]) -> None:
+    def _start(self, work: Callable[[], T], then: Callable[[T], None]) -> None:
+        """Run `work` in a thread, and call `then` with what it returns, or show its error."""
+        self._screen.run_worker(
+            partial(self._finish, work, then), group="export", thread=True, exit_on_error=False
+        )
+
+    def _finish(self, work: Callable[[], T], then: Callable[[T], None]) -> None:
+        call = self._screen.app.call_from_thread
         try:
-            told, wrong = work(), False
+            found = work()
         except StoppedError:
             return
         except (KinspectError, OSError) as error:
-            told, wrong = str(error), True
-        self._screen.app.call_from_thread(self._say, told, wrong=wrong)
+            call(self._say, str(error), wrong=True)
+            return
+        call(then, found)
 
     def _copied(self, rows: list[int]) -> str:
         app = self._screen.app

@@ -15,7 +15,7 @@ from kinspect.capture.writer import PcapngWriter
 from kinspect.errors import KinspectError
 from kinspect.jsontext import escape_json
 from kinspect.link import Dissector
-from kinspect.model import FRAME_BITS, FRAME_MASK, Block, Caps, Counts
+from kinspect.model import FRAME_BITS, FRAME_MASK, Block, Caps, Counts, Segment
 from kinspect.ownfile import make
 from kinspect.tui.index import reread, row
 from kinspect.tui.index.row import ExchangeRow
@@ -23,11 +23,11 @@ from kinspect.tui.index.store import Store, never
 
 
 class PacketSpan(NamedTuple):
-    """Packets of a connection, by their frame references."""
+    """Packets by their frame references: those of a connection, with the prefixes of its keys, or all."""
 
     first: int
     last: int
-    flows: tuple[bytes, bytes]
+    flows: tuple[bytes, ...]
 
 
 class Saved(NamedTuple):
@@ -196,7 +196,27 @@ def _chosen_packets(
     store: Store, wanted: list[PacketSpan], needed: set[int], stopped: Callable[[], bool]
 ) -> Iterator[tuple[Block, list[int]]]:
     """The blocks with packets of the stretches, each with the indexes of these packets in it."""
-    dissector = Dissector(Caps(), Counts())
+    for block, segments, active in near_packets(store, wanted, needed, stopped):
+        inside: set[int] = set()
+        for key, _, _, _, _, _, _, _, _, frame, _ in segments:
+            for stretch in active:
+                if stretch.first <= frame <= stretch.last and key.startswith(stretch.flows):
+                    inside.add(frame - block.first_frame)
+                    break
+        if inside:
+            yield block, sorted(inside)
+
+
+def near_packets(
+    store: Store,
+    wanted: list[PacketSpan],
+    needed: set[int],
+    stopped: Callable[[], bool],
+    quotes: bool = False,
+) -> Iterator[tuple[Block, list[Segment], list[PacketSpan]]]:
+    """The blocks that stretches reach into, with all segments in them, and these stretches. `wanted`: in order;
+    `quotes`: as of `Dissector`."""
+    dissector = Dissector(Caps(), Counts(), quotes=quotes)
     pending = 0
     active: list[PacketSpan] = []
     for block in _blocks(store, wanted, needed, stopped):
@@ -204,16 +224,9 @@ def _chosen_packets(
         while pending < len(wanted) and wanted[pending].first < end:
             active.append(wanted[pending])
             pending += 1
-        inside: set[int] = set()
-        segments = dissector.segments(block) if active else []
-        for key, _, _, _, _, _, _, _, _, frame, _ in segments:
-            for stretch in active:
-                if stretch.first <= frame <= stretch.last and key.startswith(stretch.flows):
-                    inside.add(frame - block.first_frame)
-                    break
+        if active:
+            yield block, dissector.segments(block), active
         active = [stretch for stretch in active if stretch.last >= end]
-        if inside:
-            yield block, sorted(inside)
 
 
 def _blocks(
@@ -233,4 +246,7 @@ def _blocks(
                 timeline.close()
                 raise reread.StoppedError
             block.first_frame += low
+            if block.first_frame > last:
+                timeline.close()
+                break
             yield block

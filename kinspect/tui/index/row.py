@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import NamedTuple, Protocol
 from zlib import crc32
@@ -127,9 +127,11 @@ class ExchangeRow(NamedTuple):
 STRUCT = Struct(f"<qqQQIiIIIIIIIIhh{_SIDE}{_SIDE}")
 SIZE = STRUCT.size
 _FIXED = len(ExchangeRow._fields) - 2
+_PIECE = 4096 * SIZE
 
 _SPOOL_AT, _FLAGS_AT, _NUMBERS_AT = 24, 32, 40
 _SPOOL, _FLAGS, _NUMBERS = Struct("<Q"), Struct("<I"), Struct("<6I")
+_FIRST_FRAMES = Struct("<40xI48xQ52xQ36x")
 
 # Indexes in the values that STRUCT gives, for loops over all rows: a `ExchangeRow` for each would take too long.
 COMPLETED_AT, PREVIOUS_END, FLAGS, CONNECTION, CLIENT, SUBJECT, FAULT, SESSION, API = map(
@@ -282,6 +284,13 @@ def unpack_row(data: bytes | bytearray, index: int) -> ExchangeRow:
 def values(data: bytes | bytearray, index: int) -> tuple[int, ...]:
     """The packed values of row number `index`."""
     return STRUCT.unpack_from(data, index * SIZE)
+
+
+def first_frames(data: bytearray) -> Iterator[tuple[int, int, int]]:
+    """Of each row, the number of its connection and the first frames of its messages, 0 for none. Rows may be added
+    meanwhile."""
+    for begin in range(0, len(data), _PIECE):
+        yield from _FIRST_FRAMES.iter_unpack(data[begin : begin + _PIECE])
 
 
 def _bits(message: WireMessage | None) -> int:

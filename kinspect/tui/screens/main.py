@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import ClassVar, NamedTuple
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -14,6 +15,7 @@ from textual.screen import Screen
 from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
+from kinspect.answers import definition_of
 from kinspect.background import spoken
 from kinspect.errors import KinspectError
 from kinspect.kafka.view.view import View
@@ -156,7 +158,8 @@ class Main(Screen[None]):
         self.exchanges = Exchanges(self.selection.listing, utc=utc)
         self.details = Details(view)
         self.page = AnswerPage()
-        self.pages = Pages(self.page.rows, self.selection, answers, Style(utc=utc), self.show_state)
+        style = Style(utc=utc)
+        self.pages = Pages(self.page.rows, self.selection, answers, style, self.show_state)
         self._left: VisitedPage | None = None
         self._titles = Titles(self.exchanges)
         self._errors = InputErrors()
@@ -164,7 +167,7 @@ class Main(Screen[None]):
         self._updates = Updates(self.exchanges, self._list_shown)
         self._loader = Loader(self.exchanges, self.details, view)
         self._search = FieldSearch(self.details, self.say)
-        self._exporter = ExchangeExporter(self, store, view, self.say)
+        self._exporter = ExchangeExporter(self, store, view, style, self.say)
 
     def compose(self) -> ComposeResult:
         yield self.filter_bar
@@ -314,14 +317,26 @@ class Main(Screen[None]):
 
     @on(Lines.Chosen, "AnswerRows")
     def _row_chosen(self) -> None:
-        """List the exchanges of a row, or show the answer that a finding leads to."""
+        """List the exchanges of a row or its connections' packets, or show the answer that a finding leads to."""
         name, row, place = self.pages.shown, self.page.rows.row, self.page.rows.place
         if name is None or row is None or place is None:
             return
         following = page_of(name, row)
-        words = row_filter(name, row, self.selection.store.nameless)
+        places = definition_of(name).connections(row)
         if following is not None:
             self.action_page(following)
+        elif places:
+            self._exporter.list_packets(row, places, partial(self._row_read, name, row, place))
+        else:
+            self._row_read(name, row, place, None)
+
+    def _row_read(self, name: str, row: dict[str, Any], place: int, packets: str | None) -> None:
+        """Show the packets of a row's connections, or without any list its exchanges, if it is still there."""
+        if self.app.screen is not self or self.pages.shown != name or self.page.rows.row is not row:
+            return
+        words = row_filter(name, row, self.selection.store.nameless)
+        if packets is not None:
+            self.app.push_screen(TextScreen("Packets", packets, packets))
         elif words:
             left = VisitedPage(name, place, self.selection.text)
             self.action_list()
