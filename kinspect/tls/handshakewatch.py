@@ -64,9 +64,11 @@ class HandshakeWatch:
             head[:] = known
 
     def lose(self) -> None:
-        """Note that bytes are missing: how far a handshake under way comes is not seen."""
-        if not self.over:
-            self.over, self.stage = True, ""
+        """Note that bytes are missing, or are no longer looked at: how far a handshake under way comes is not seen,
+        unless an alert came before."""
+        if not self.over and not self.alerts:
+            self.stage = ""
+        self.over = True
 
     def data(self, direction: int, buffer: bytes, start: int, end: int) -> None:
         """Take `buffer[start:end]`, the next bytes of a direction."""
@@ -81,9 +83,11 @@ class HandshakeWatch:
             head += buffer[start : start + step]
             start += step
             if len(head) >= HEADER_BYTES and not _begins_record(head):
-                self.over = True
                 if direction != self._client and not self.told:
                     self.strange = bytes(head)
+                    self.over = True
+                else:
+                    self.lose()
             elif len(head) == self._wanted(head):
                 kind, size, begin = head[0], _size(head), bytes(head[HEADER_BYTES:])
                 head.clear()
@@ -99,13 +103,18 @@ class HandshakeWatch:
         is_client = direction == self._client
         self.told = self.told or not is_client
         self._records += 1
+        protected: Alert = direction, None, None
+        if kind == APPLICATION_DATA and protected in self.alerts:
+            # Nothing follows an alert: it was a short message of the handshake.
+            self.alerts.remove(protected)
         if kind == ALERT and size == _ALERT_BYTES:
             self.alerts.append((direction, begin[0], begin[1]))
         elif kind == ALERT or (kind == APPLICATION_DATA and size in _PROTECTED_ALERTS):
             # What the client sends behind its part of the handshake is its end.
-            if not (is_client and self.stage == PROTECTED):
-                self.alerts.append((direction, None, None))
-            self.over = True
+            is_end = is_client and self.stage == PROTECTED
+            if not is_end:
+                self.alerts.append(protected)
+            self.over = kind == ALERT or is_end
         elif kind == CHANGE_CIPHER_SPEC:
             self._changed[direction] = True
         elif kind == HANDSHAKE:
@@ -118,7 +127,9 @@ class HandshakeWatch:
             self.stage = DONE
         if all(self._finished):
             self.stage = DONE
-        self.over = self.over or self.stage == DONE or self._records >= RECORDS
+        self.over = self.over or self.stage == DONE
+        if self._records >= RECORDS:
+            self.lose()
 
 
 def _size(head: bytearray) -> int:

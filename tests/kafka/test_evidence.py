@@ -159,6 +159,26 @@ def test_a_handshake_of_which_bytes_are_missing():
     assert told(connection.fin(BROKER).fin(CLIENT), "tls_handshake") == (None,)
 
 
+PROTECTED = b"\x17\x03\x03\0\x35" + bytes(53)
+SHORT = b"\x17\x03\x03\0\x23" + bytes(35)
+"""As long as an alert: EncryptedExtensions may be that, too."""
+
+
+@pytest.mark.parametrize(
+    ("records", "stage"),
+    [
+        ([SERVER_HELLO, SHORT, PROTECTED], "done"),
+        ([SERVER_HELLO, *[PROTECTED] * 64], None),
+    ],
+)
+def test_a_handshake_of_short_or_many_records_did_not_fail(records, stage):
+    connection = TcpConnection().open().say(CLIENT, HELLO)
+    for record in records:
+        connection.say(BROKER, record)
+    connection.say(CLIENT, PROTECTED).say(BROKER, PROTECTED).fin(CLIENT).fin(BROKER)
+    assert told(connection, "tls_handshake", "tls_alerts") == (stage, [])
+
+
 def test_a_port_of_decode_as():
     connection = TcpConnection().syn().reset(BROKER)
     found, _ = line(connection, kafka_ports=frozenset({9092}))
