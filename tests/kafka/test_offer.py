@@ -54,6 +54,7 @@ BEAT = {"group_id": "g", "generation_id": 1, "member_id": "m"}
         ([(API_VERSIONS, 0, 4)], 0, False),
         ([], 0, True),
         ([(HEARTBEAT, 1, 4)], 35, True),
+        ([(key, 0, 0) for key in range(2000, 4000)], 0, True),
     ],
 )
 def test_a_version_that_is_not_offered_counts_if_it_fits_exactly(

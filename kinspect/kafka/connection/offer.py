@@ -13,12 +13,19 @@ from kinspect.protocol.apikeys import API_VERSIONS
 
 Ranges = Mapping[int, Sequence[int]]
 """The least and the greatest version of each API, by key."""
+OFFER_BYTES: Final = 8192
+"""Most bytes of an answer that is looked at; Apache's have some 600. Its ranges are kept as long as the connection."""
 _RANGES: Final = frozenset({"error_code", "api_keys.api_key", "api_keys.min_version", "api_keys.max_version"})
 
 
 def offered(answer: WireMessage) -> Ranges | None:
-    """What an answer to ApiVersions offers; None if it is an error, or could not be read to its end."""
-    if answer.raw is None or answer.api_version is None or not answer.complete:
+    """What an answer to ApiVersions offers; None if it is an error, too large, or could not be read to its end."""
+    if (
+        answer.raw is None
+        or answer.api_version is None
+        or not answer.complete
+        or len(answer.raw) > OFFER_BYTES
+    ):
         return None
     return _offered(answer.raw[answer.body_start :], answer.api_version)
 
