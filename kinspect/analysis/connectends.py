@@ -187,17 +187,24 @@ def nodes_told(exchange: Exchange) -> Iterator[tuple[str, int]]:
 
 
 def _ended(line: Line, talk: ConnectionTalk) -> ConnectionEnd | None:
-    """The problem that a connection's line proves, its severity, and words of the detail; None for none."""
+    """How a connection failed that its line proves to have; None for none. That packets were too large is only a note
+    if it went on, and not how it ended if something else is."""
+    too_large = [error for error in line["icmp"] if error["error"] == _TOO_LARGE]
+    found = None if too_large and line["unacknowledged"] else _failed(line, talk)
+    if found is None and too_large:
+        severity = SEVERE if line["unacknowledged"] else NOTE
+        return ConnectionEnd("unreachable", severity, {"code": _TOO_LARGE, "mtu": too_large[-1]["mtu"]})
+    return found
+
+
+def _failed(line: Line, talk: ConnectionTalk) -> ConnectionEnd | None:
+    """As `_ended`, without what says that packets were too large."""
     client, broker, ended_by = line["client"], line["broker"], line["ended_by"]
     last, asked = line["unacknowledged"], line["handshake_seen"] and line["syns"] is not None
     is_over = line["end_reason"] in ("fin", "reset")
     errors = [error for error in line["icmp"] if error["error"] != _TOO_LARGE]
     if errors and (not broker["packets"] or (last and not is_over)):
         return ConnectionEnd("unreachable", SEVERE, {"code": errors[0]["error"]})
-    too_large = [error for error in line["icmp"] if error["error"] == _TOO_LARGE]
-    if too_large:
-        severity = SEVERE if last else NOTE
-        return ConnectionEnd("unreachable", severity, {"code": _TOO_LARGE, "mtu": too_large[-1]["mtu"]})
     if line["refused"]:
         return ConnectionEnd("refused", SEVERE)
     if asked and not broker["packets"] and client["packets"] == line["syns"]:
@@ -210,8 +217,8 @@ def _ended(line: Line, talk: ConnectionTalk) -> ConnectionEnd | None:
         words = {"sender": last["sender"], "times": last["times"], "bytes": last["bytes"]}
         if last["bytes"] >= FULL_SIZED and last["idle_before_ms"] < IDLE_MS:
             return ConnectionEnd("large_packets_lost", SEVERE, words)
-    if last and last["sender"] == "client" and last["idle_before_ms"] >= IDLE_MS and talk.answered:
-        return ConnectionEnd("closed_idle", WARNING, {"idle_ms": last["idle_before_ms"]})
+        if last["sender"] == "client" and last["idle_before_ms"] >= IDLE_MS and talk.answered:
+            return ConnectionEnd("closed_idle", WARNING, {"idle_ms": last["idle_before_ms"]})
     if not asked:
         return None
     if line["first_bytes"] == "tls" and line["tls_handshake"] not in (None, "done"):

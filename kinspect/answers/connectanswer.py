@@ -219,7 +219,7 @@ class Connect(Answer):
         end = self._open.ended(line)
         if end is not None:
             self._end(line, end.problem, end.severity, {**(end.words or {})}, end.use)
-        if line["syns"] is not None:
+        if line["syns"] is not None and broker["packets"] and not line["refused"]:
             self._end(line, _CONNECTED, NOTE, {})
 
     def _end(

@@ -180,6 +180,8 @@ def test_packets_too_large(told):
     words = {"syns": 1, "code": "packets_too_large", "mtu": 1400}
     assert problem(told(found.repeat(CLIENT, data, 2))) == ("unreachable", "error", words)
     assert problem(told(found.send(BROKER, ACK))) == ("unreachable", "note", words)
+    failed = later().open().say(CLIENT, HELLO).icmp(3, 4, 1400).say(BROKER, ALERT + b"\x28")
+    assert problem(told(failed.fin(BROKER).fin(CLIENT)))[0] == "tls_failed"
 
 
 def test_large_packets_lost(told):
@@ -268,6 +270,8 @@ def test_closed_idle(told):
     assert problem(told(reset)) == ("closed_idle", "warning", {"idle_ms": 3003.0})
     dropped = in_use().wait(3 * SECOND).say(CLIENT, request).repeat(CLIENT, request, 5)
     assert problem(told(dropped)) == ("closed_idle", "warning", {"idle_ms": 3002.0})
+    at_the_end = in_use().wait(3 * SECOND).say(CLIENT, request).repeat(CLIENT, request, 1)
+    assert told(at_the_end) == [], "the capture ended before the answer"
     held = in_use().say(CLIENT, request).wait(3 * SECOND).send(BROKER, RST | ACK)
     assert told(held) == [], "the broker held a request"
 
@@ -298,6 +302,14 @@ def test_churn(told):
     assert rows["churn"]["severity"] == "warning"
     assert rows["churn"]["detail"]["threshold"] == 5.0
     assert rows["churn"]["detail"]["per_second"] > 5
+    refused = [
+        TcpConnection(port=41_000 + number, broker_port=9093)
+        .wait(SECOND + number * 100 * MS)
+        .syn()
+        .reset(BROKER)
+        for number in range(60)
+    ]
+    assert [row["problem"] for row in told(*refused)] == ["refused"]
     assert {row["problem"] for row in told(*many(SECOND))} == {"closed_early"}
 
 
