@@ -413,7 +413,7 @@ ANSWER = Definition(
         Key("client_id", "text", "The one seen at this address", "CLIENT ID", plain, rank=2),
         Key("broker", "text", "Address and port that it connected to", "BROKER"),
         Key("told_by", "text", "Address of the broker that told it"),
-        Key("told_as", "text", "Host and port as told", "TOLD AS", plain, rank=3),
+        Key("told_as", "text", "Host and port as told", "ADVERTISED AS", plain, rank=3),
         Key("count", "long", "Connections", "COUNT"),
         Key("first", "time", "When the first of them began"),
         Key("last", "time", "When the last of them began"),

@@ -783,7 +783,7 @@ def _details(row: Row, _: Clock) -> list[str]:
         _values(row, MEASURED, _measure),
         _values(row, ["empty_fetches"], lambda share: f"{share:.0%}"),
     ]
-    lines = {"told: ": told, "measured (p50/p95/max): ": measured}
+    lines = {"sent: ": told, "measured (p50/p95/max): ": measured}
     return [
         *(f"{each['finding']}: {each['evidence']}; {each['advice']}" for each in row["findings"]),
         *(name + ", ".join(filter(None, texts)) for name, texts in lines.items() if any(texts)),
