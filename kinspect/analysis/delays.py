@@ -8,7 +8,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any, NamedTuple
 
 from kinspect.analysis.delivered import acquired_ranges
@@ -93,7 +92,8 @@ def brought(found: RecordField, partition: dict[str, Any], asked: int) -> Iterat
         count, base, last_offset = batch_count(batch), batch["base_offset"], batch.get("last_offset")
         if count is None or base is None or last_offset is None or (base, last_offset + 1) in left_out:
             continue
-        for begin, behind in islice(given, bisect_right(ends, base), None):
+        for at in range(bisect_right(ends, base), len(given)):
+            begin, behind = given[at]
             first, end = max(base, begin), min(last_offset + 1, behind)
             if first >= end:
                 break

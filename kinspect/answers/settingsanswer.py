@@ -455,7 +455,8 @@ class Settings(Answer):
         api_key, time = exchange.api_key, request.first_time
         if time is None or "group_id" not in body or api_key not in _REGULAR:
             return
-        member = exchange.client_id, api_key, body.get("group_id"), body.get("member_id")
+        # Names may be long, and there are many connections.
+        member = (hash((exchange.client_id, api_key, body.get("group_id"), body.get("member_id"))),)
         before = lately.get(member)
         lately[member] = time
         if before is None or time < before:
