@@ -73,7 +73,10 @@ def read(kinspect, capture):
     return [json.loads(line) for line in done.out.splitlines()]
 
 
-STORMS = {"settings_librdkafka-anew-anew": ["InitProducerId"]}
+STORMS = {
+    "settings_librdkafka-anew-anew": ["InitProducerId"],
+    "churn_librdkafka-client": ["Metadata", "ApiVersions"],
+}
 """Storms of the captures."""
 
 

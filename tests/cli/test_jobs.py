@@ -106,7 +106,7 @@ TIGHT = [
 def test_several_processes_print_what_one_prints(tmp_path, captures, options, program, every):
     asked = [*program, "read", *captures[::every], *options]
     alone = outcome(asked, tmp_path / "1")
-    assert alone.status in (0, 3)
+    assert alone.status in (0, 1, 3)  # some are cut off, or are no captures
     assert any("exchanges" in line for line in alone.said)
     if options[-1] not in ("none", "nobody-has-it"):
         assert len(alone.written) > 2_000
@@ -151,7 +151,7 @@ def test_lines_wait_for_those_of_a_process_that_begins_late(many_capture, tmp_pa
 
 def tight(ring_bytes):
     """`SMALL` where nearly every line fills what a process sends at once, and so much memory is for it."""
-    return SMALL.replace("= 4096", f"= 65536; worker.TEXT_BYTES = 1000; link.RING_BYTES = {ring_bytes}")
+    return SMALL.replace("= 4096", f"= 65536; worker.TEXT_BYTES = 1000; workerlink.RING_BYTES = {ring_bytes}")
 
 
 @pytest.mark.parametrize("ring_bytes", [100, 1000, 4000, 50_001])
