@@ -88,10 +88,10 @@ class _Consumer(Record):
 
 @dataclass(slots=True)
 class _Holes(Record):
-    """The last line of a client before which, or in which, something was lost; answers without their request have no
-    client id."""
+    """The last line of a client before which something was lost, or of which: then true. Answers without their request
+    have no client id."""
 
-    last: LineKey | None = field(default=None, metadata=GREATEST)
+    last: tuple[LineKey, bool] | None = field(default=None, metadata=GREATEST)
 
 
 class Deliveries(Answer):
@@ -119,7 +119,7 @@ class Deliveries(Answer):
 
     def add(self, exchange: Exchange) -> None:
         if exchange.request is None or exchange.after_hole:
-            self._note_hole(exchange)
+            self._note_hole(exchange, exchange.request is None)
         if exchange.request is None:
             return
         if exchange.api_key == PRODUCE:
@@ -128,10 +128,10 @@ class Deliveries(Answer):
             self._add_fetch(exchange, exchange.request)
         self._groups.add(exchange)
 
-    def _note_hole(self, exchange: Exchange) -> None:
-        holes = self._holes.of(*client_key(exchange))
+    def _note_hole(self, exchange: Exchange, is_within: bool) -> None:
+        holes, hole = self._holes.of(*client_key(exchange)), (exchange.key, is_within)
         if holes is not None:
-            holes.last = exchange.key if holes.last is None else max(holes.last, exchange.key)
+            holes.last = hole if holes.last is None else max(holes.last, hole)
 
     # ------------------------------------------------------------------ what exchanges say
 
@@ -180,7 +180,7 @@ class Deliveries(Answer):
         if consumer is not None:
             consumer.incomplete += not whole or (exchange.response is not None and not answered)
         if not whole or (not answered if exchange.response is not None else exchange.outcome_reason == GAP):
-            self._note_hole(exchange)
+            self._note_hole(exchange, True)
         offsets: dict[Partition, int] = {
             (topic, index): part.get("fetch_offset", -1)
             for topic, parts in topics_in(asked, "topics", "partitions").items()
@@ -360,7 +360,7 @@ class _Waiting:
         if log.ends_before(offset):
             return 0
         holes = [self._holes[one] for one in (client, (None, client[1])) if one in self._holes]
-        if any(passed[0] < hole for hole in holes) or (log.floor is not None and offset < log.floor):
+        if any((passed[0], False) < hole for hole in holes) or (log.floor is not None and offset < log.floor):
             return None
         return log.left(offset, (one for reading in members for one in reading.stretches))
 

@@ -195,6 +195,18 @@ def test_what_waits_counts_for_the_member_that_read_last(tmp_path):
     assert found == {"c-1": [5, 0], "c-2": [4, 3], "other": [5, 7]}
 
 
+def test_what_an_answer_brought_that_was_not_captured_is_not_known(tmp_path):
+    talk = Both()
+    talk.produces(5, 0)
+    talk.fetches(0, (5, 0))
+    del talk.conversation.packets[-2]  # an acknowledgment is behind it
+    talk.commits("c-1")
+    talk.commits("c-1")
+    assert of(talk, tmp_path, "not_delivered") == {"c-1": [None]}
+    talk.fetches(0)
+    assert of(talk, tmp_path, "not_delivered") == {"c-1": [5]}
+
+
 def test_a_record_that_was_there_before_its_produce_began_has_no_delay(tmp_path):
     talk = Both()
     talk.fetches(0, (5, 0))
