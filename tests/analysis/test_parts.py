@@ -61,7 +61,9 @@ EXCEPTED = {
     *(("connect", name) for name in ALL if "black-hole" in name or "forgotten" in name),
     # The part has only the second sending of a request, as its connection ended.
     ("errors", "3.9.2/sasl_plain.pcap.gz"),
-    ("settings", "connect/small-mtu_librdkafka.pcap.gz"),
+    *((answer, "connect/small-mtu_librdkafka.pcap.gz") for answer in ("settings", "topics", "clients")),
+    # Of a segment that was sent again one sending is lost: that leaves no gap.
+    ("latency", "connect/small-mtu_librdkafka.pcap.gz"),
     # Each request has a client id of its own: another one is a member's first.
     ("groups", "0.10.2.2/sweep-C-groups.pcap"),
     ("groups", "2.8.2/sweep-C-groups.pcap.gz"),
@@ -403,6 +405,8 @@ COMPARED = {
             "down_conversion": each(api=fact, version=fact, format=fact, requests=count, release=fact),
             "requests": count,
         },
+        # A broker's client begins with ApiVersions, as any does.
+        is_so_far=lambda row: row["requests"] == 1,
         # That it may be a broker, or break.
         says_lack=lambda row: row["verdict"] == "unknown" and not row["breaks"],
     ),
