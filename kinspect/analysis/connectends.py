@@ -225,15 +225,13 @@ def _failed(line: Line, talk: ConnectionTalk) -> ConnectionEnd | None:
         return _tls(line, is_over)
     if line["first_bytes"] not in (None, "kafka", "tls"):
         return ConnectionEnd("not_kafka", WARNING, {"protocol": line["first_bytes"]})
+    if not is_over or line["gaps"]:
+        return None
     if line["kind"] == "other":
-        return (
-            ConnectionEnd("not_kafka", NOTE)
-            if is_over and ended_by == "broker" and not broker["bytes"]
-            else None
-        )
+        return ConnectionEnd("not_kafka", NOTE) if ended_by == "broker" and not broker["bytes"] else None
     if line["kind"] == "empty":
-        return ConnectionEnd("closed_early", NOTE) if is_over else None
-    if line["kind"] != "kafka" or not is_over or line["gaps"]:
+        return ConnectionEnd("closed_early", NOTE)
+    if line["kind"] != "kafka":
         return None
     if line["first_bytes"] == "kafka" and line["answered_with"] not in (None, "kafka"):
         if line["answered_with"] == "tls":

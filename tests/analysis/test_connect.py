@@ -241,6 +241,12 @@ def test_not_kafka(told):
     assert problem(told(http)) == ("not_kafka", "warning", {"protocol": "http"})
     probe = later().open().say(CLIENT, b"\xff\xff\xff\xff\xff").fin(BROKER).fin(CLIENT)
     assert problem(told(probe)) == ("not_kafka", "note", {})
+    for begin in (b"\xff\xff\xff\xff\xff", b""):
+        lacks = (
+            later().open().say(CLIENT, begin).say(CLIENT, bytes(30)).send(BROKER, ACK).fin(BROKER).fin(CLIENT)
+        )
+        del lacks.packets[4]
+        assert not told(lacks), "what was lost may be of Kafka"
 
 
 def test_version_refused(told):

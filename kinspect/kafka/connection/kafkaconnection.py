@@ -195,7 +195,7 @@ class KafkaConnection:
     """
 
     __slots__ = """
-        _client _decryptor _flow _framers _heads _held _inside _interface _ledger _holed _numbering _session _tls
+        _client _decryptor _flow _framers _gaps _heads _held _inside _interface _ledger _holed _numbering _session _tls
         _watch kind
     """.split()
 
@@ -216,6 +216,7 @@ class KafkaConnection:
         self._client = 0
         self._held: _Held | None = None
         self._holed = False  # bytes were lost before its protocol was known
+        self._gaps: tuple[int, int] = (0, 0)  # number and bytes of those without a session
         self._session: Session | None = None
         self._framers: list[Framer] | None = None  # of the session, by direction
         self._heads = (b"", b"")  # of what is not Kafka, by direction
@@ -228,7 +229,7 @@ class KafkaConnection:
     def state(self) -> list[Any]:
         """State for `from_state`, as plain values."""
         parts = self._held, self._session, self._decryptor, self._inside, self._watch
-        own = [self.kind, self._client, self._holed, self._heads, self._numbering.state()]
+        own = [self.kind, self._client, self._holed, self._gaps, self._heads, self._numbering.state()]
         return [own, [part and part.state() for part in parts]]
 
     @classmethod
@@ -236,12 +237,14 @@ class KafkaConnection:
         cls, state: Sequence[Any], flow: Flow, ledger: Ledger, outside: KafkaConnection | None = None
     ) -> KafkaConnection:
         """The connection of `state`. `outside`: the connection whose plaintext it takes."""
-        (kind, client, holed, heads, numbering), (held, session, decryptor, inside, watch) = state
+        (kind, client, holed, gaps, heads, numbering), (held, session, decryptor, inside, watch) = state
         own = outside._numbering if outside is not None else LineNumbering.from_state(numbering)
         connection = cls(flow, own, ledger, outside is not None)
         connection.kind, connection._client, connection._holed = kind, client, holed
         first, second = heads
         connection._heads = first, second
+        number, size = gaps
+        connection._gaps = number, size
         if held is not None:
             connection._held = _Held.from_state(held)
             ledger.holdings.hold(connection, connection, connection._held.size + HELD_OVERHEAD)
@@ -277,7 +280,9 @@ class KafkaConnection:
     def gap(self, direction: int, time: int | None, frame: int, size: int, cause: str) -> None:
         if self._session is not None:
             self._session.gap(self._side(direction), time, frame, size, cause)
-        elif self._decryptor is not None:
+            return
+        self._gaps = self._gaps[0] + 1, self._gaps[1] + size
+        if self._decryptor is not None:
             if self._watch is not None:
                 self._watch.lose()
             self._decryptor.gap(direction, time, frame, size)
@@ -517,7 +522,9 @@ class KafkaConnection:
         self._settle(TLS)
         self._inside = KafkaConnection(self._flow, self._numbering, self._ledger, True, self._interface)
         self._decryptor, self._watch = self._open_decryptor(), self._open_watch()
+        gaps = self._gaps
         self._replay(held)
+        self._gaps = gaps
 
     def _replay(self, held: _Held) -> None:
         """Hand held data and gaps to the session or decryptor."""
@@ -580,6 +587,7 @@ class KafkaConnection:
         )
         software = session.software if session else (None, None)
         first_bytes, answered_with = self._protocols(client)
+        gaps, gap_bytes = (session.gaps, session.gap_bytes) if session else self._gaps
         watch, ports = self._watch, self._ledger.kafka_ports
         first_frame, last_frame = flow.evidence.frames
         file = first_frame >> FRAME_BITS
@@ -603,8 +611,8 @@ class KafkaConnection:
             packets=(flow.packets[client], flow.packets[1 - client]),
             bytes=(flow.bytes[client], flow.bytes[1 - client]),
             exchanges=session.exchanges if session else 0,
-            gaps=session.gaps if session else 0,
-            gap_bytes=session.gap_bytes if session else 0,
+            gaps=gaps,
+            gap_bytes=gap_bytes,
             conflicting_bytes=sum(flow.conflicts),
             undecoded_bytes=session.books["undecoded_bytes"] if session else 0,
             client_id=session.client_id if session else None,
