@@ -40,6 +40,7 @@ _CLOSED = frozenset({"closed", "reset"})
 _LOGIN_APIS = frozenset({SASL_HANDSHAKE, SASL_AUTHENTICATE})
 _NODE_APIS = frozenset({METADATA, FIND_COORDINATOR, DESCRIBE_CLUSTER})
 _TOO_LARGE = "packets_too_large"
+NO_ANSWER = "no_answer"
 NO_RESPONSE, HELLO_CLOSED = "unanswered", "hello_closed"
 """Ends that other connections must explain: see `explained`."""
 
@@ -111,9 +112,18 @@ class ConnectionEnd(NamedTuple):
     use: ApiUse | None = None
 
 
-def explained(problem: str, is_plain: bool, is_tls: bool, is_refused: bool) -> str | None:
+def is_one_sided(line: Line) -> bool:
+    """True if a client went on to send where no packet of the broker was captured."""
+    client = line["client"]
+    return not line["broker"]["packets"] and client["bytes"] > 0 and client["packets"] > (line["syns"] or 0)
+
+
+def explained(problem: str, is_plain: bool, is_tls: bool, is_halved: bool, is_refused: bool) -> str | None:
     """The name of a problem, as others to the same port explain it; None if there is none for certain. `is_plain`,
-    `is_tls`: such connections came about; `is_refused`: the API and version were never answered, twice."""
+    `is_tls`: such connections came about; `is_halved`: of some the broker's packets were not captured; `is_refused`:
+    the API and version were never answered, twice."""
+    if problem == NO_ANSWER and is_halved:
+        return None
     if problem == HELLO_CLOSED:
         return "tls_not_expected" if is_plain else "tls_failed" if is_tls else None
     if problem == NO_RESPONSE:
@@ -130,10 +140,11 @@ class ConnectionFailures:
     def __init__(self, most: int) -> None:
         self._most = most
         self._open = OpenConnections(most)
-        # Ports by address: of Kafka, of Kafka in clear, of TLS, and told by brokers; those of names have none.
+        # Ports by address: of Kafka, of it in clear, of TLS, one-sided, and told by brokers; those of names have none.
         self._kafka: dict[_Port, None] = {}
         self._plain: dict[_Port, None] = {}
         self._tls: dict[_Port, None] = {}
+        self._halved: dict[_Port, None] = {}
         self._told: dict[_Port, None] = {}
 
     def add(self, exchange: Exchange) -> None:
@@ -155,6 +166,8 @@ class ConnectionFailures:
         port = broker["ip"], broker["port"]
         if line["tls_handshake"] == "done":
             self._know(self._tls, port)
+        if is_one_sided(line):
+            self._know(self._halved, port)
         end = self._open.ended(line)
         speaks = line["decode_as"] or (line["kind"] == "kafka" and line["tls_handshake"] is None)
         if (
@@ -163,7 +176,7 @@ class ConnectionFailures:
             or not (speaks or port in self._kafka or port in self._told or (None, port[1]) in self._told)
         ):
             return None
-        found = explained(end.problem, port in self._plain, port in self._tls, False)
+        found = explained(end.problem, port in self._plain, port in self._tls, port in self._halved, False)
         return None if found == "closed_early" else found
 
     def _know(self, ports: dict[_Port, None], port: _Port) -> None:
@@ -210,7 +223,7 @@ def _failed(line: Line, talk: ConnectionTalk) -> ConnectionEnd | None:
     if asked and not broker["packets"] and client["packets"] == line["syns"]:
         waited = lasted(line)
         is_sure = line["syns"] > 1 or (waited is not None and waited >= WAITED_NS)
-        return ConnectionEnd("no_answer", SEVERE) if is_sure else None
+        return ConnectionEnd(NO_ANSWER, SEVERE) if is_sure else None
     if not broker["packets"] or not client["packets"]:
         return None
     if last and last["times"] >= RESENT_LEAST:

@@ -20,6 +20,7 @@ from kinspect.analysis.connectends import (
     ApiUse,
     OpenConnections,
     explained,
+    is_one_sided,
     lasted,
     nanoseconds,
     nodes_told,
@@ -145,10 +146,11 @@ class _Ending(Record):
 @dataclass(slots=True)
 class _Port(Record):
     """What connections to an address were: answered in clear, TLS that came about, Kafka in any form, told by
-    `--decode-as`. `uses`: APIs and versions that were answered."""
+    `--decode-as`, without the broker's packets. `uses`: APIs and versions that were answered."""
 
     plain: int = 0
     tls: int = 0
+    halved: int = 0
     kafka: int = 0
     uses: dict[ApiUse, int] = field(default_factory=dict)
 
@@ -216,6 +218,7 @@ class Connect(Answer):
         if port is not None:
             port.kafka += line["decode_as"] or (line["kind"] == "kafka" and line["tls_handshake"] is None)
             port.tls += line["tls_handshake"] == "done"
+            port.halved += is_one_sided(line)
         end = self._open.ended(line)
         if end is not None:
             self._end(line, end.problem, end.severity, {**(end.words or {})}, end.use)
@@ -337,7 +340,7 @@ def _explained(problem: str, use: ApiUse | None, ending: _Ending, port: _Port) -
     if problem == _CONNECTED:
         return "churn" if _busiest(ending).per_second > CHURN else None
     refuses = use is not None and ending.count >= REFUSED_LEAST and (use[0], use[1]) not in port.uses
-    return explained(problem, bool(port.plain), bool(port.tls), refuses)
+    return explained(problem, bool(port.plain), bool(port.tls), bool(port.halved), refuses)
 
 
 def _by_text(item: tuple[tuple[Any, ...], _Ending]) -> str:

@@ -148,6 +148,8 @@ def test_no_answer(told):
     assert rows[0]["client_id"] == "c-1"
     assert told(later().syn()) == []
     assert told(later().syn(3).send(CLIENT, ACK)) == [], "the mirror drops what the broker sends"
+    other = later(1).syn().send(CLIENT, ACK).say(CLIENT, b"\0\0")
+    assert told(later().syn(3), other) == [], "here, too"
 
 
 def test_a_broker_that_was_told_by_name(told):
