@@ -13,6 +13,7 @@ from support.shares import one_in
 
 from kinspect.analysis.natcopies import PLACES_KEPT, NatCopies
 from kinspect.answers import answers
+from kinspect.answers.connectanswer import PROBLEMS
 
 LATER_NS = 5_000
 GROUPS = "4.4.0/groups_classic.pcap.gz"
@@ -28,8 +29,11 @@ def translated(taken: list[Packet]) -> list[Packet]:
 
 
 def rows(found: dict) -> str:
-    """All rows, without the numbers of frames, which are others among twice as many packets."""
-    text = json.dumps({name: answer["rows"] for name, answer in found.items()}, sort_keys=True)
+    """All rows, without the numbers of frames, which are others among twice as many packets, and without connections
+    that failed: these count at each pair of addresses."""
+    rows = {name: answer["rows"] for name, answer in found.items() if name != "connect"}
+    rows["summary"] = [row for row in rows["summary"] if row["finding"] not in PROBLEMS]
+    text = json.dumps(rows, sort_keys=True)
     return re.sub(r'"(first|last)": \d+', r'"\1": 0', text)
 
 
