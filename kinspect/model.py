@@ -133,14 +133,20 @@ class IcmpError(NamedTuple):
     frame: int
 
 
+FULL_SIZED: Final = 1_000
+"""Bytes from which on a segment counts as full-sized: IPv6 carries 1,220 of them anywhere."""
+
+
 class Unacknowledged(NamedTuple):
     """The segment that a direction sent `times` times to the end, and that was never acknowledged. `silence`: for how
-    long the other side had sent nothing when it was first sent, in nanoseconds."""
+    long the other side had sent nothing when it was first sent, in nanoseconds. `full_sized`: whether a segment of at
+    least `FULL_SIZED` bytes was acknowledged before; None if not all of them were seen."""
 
     direction: int
     size: int
     times: int
     silence: int
+    full_sized: bool | None
 
 
 class Evidence(NamedTuple):

@@ -12,7 +12,7 @@ from kinspect.kafka.bodysummary import error_counts
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.metadata import cluster_metadata, ip_text, may_have_metadata, node_structs
 from kinspect.kafka.wire.pair import ANSWERED, SASL_TOKEN, UNANSWERED
-from kinspect.model import NS_PER_MS, NS_PER_SECOND, drop_oldest
+from kinspect.model import FULL_SIZED, NS_PER_MS, NS_PER_SECOND, drop_oldest
 from kinspect.protocol.apikeys import (
     API_VERSIONS,
     DESCRIBE_CLUSTER,
@@ -34,8 +34,6 @@ IDLE_MS = 1_000.0
 """Silence from which on the end of a connection is one of an idle connection."""
 RESENT_LEAST = 4
 """How often a segment must have been sent in all to be lost for good."""
-FULL_SIZED = 1_000
-"""Bytes from which on a segment counts as full-sized: IPv6 carries 1,220 of them anywhere."""
 _CLOSED = frozenset({"closed", "reset"})
 _LOGIN_APIS = frozenset({SASL_HANDSHAKE, SASL_AUTHENTICATE})
 _NODE_APIS = frozenset({METADATA, FIND_COORDINATOR, DESCRIBE_CLUSTER})
@@ -228,7 +226,8 @@ def _failed(line: Line, talk: ConnectionTalk) -> ConnectionEnd | None:
         return None
     if last and last["times"] >= RESENT_LEAST:
         words = {"sender": last["sender"], "times": last["times"], "bytes": last["bytes"]}
-        if last["bytes"] >= FULL_SIZED and last["idle_before_ms"] < IDLE_MS:
+        none_passed = last["full_sized_acknowledged"] is False
+        if last["bytes"] >= FULL_SIZED and last["idle_before_ms"] < IDLE_MS and none_passed:
             return ConnectionEnd("large_packets_lost", SEVERE, words)
         if last["sender"] == "client" and last["idle_before_ms"] >= IDLE_MS and talk.answered:
             return ConnectionEnd("closed_idle", WARNING, {"idle_ms": last["idle_before_ms"]})

@@ -60,7 +60,10 @@ define_kind("error", "path text, code int, name text, retriable bool")
 define_kind("topic_record", "topic text, count long, bytes long")
 define_kind("problem", "side text, code text, offset long, bytes long, path text, message text")
 define_kind("icmp_error", "error text, mtu int, count long, timestamp text")
-define_kind("unacknowledged", "sender text, bytes long, times long, idle_before_ms double")
+define_kind(
+    "unacknowledged",
+    "sender text, bytes long, times long, idle_before_ms double, full_sized_acknowledged bool",
+)
 define_kind("tls_alert", "sender text, level text, description text")
 define_kind("client", _CLIENT.format(role="role text, "))
 define_kind("broker", "ip text, port int, node_id int")

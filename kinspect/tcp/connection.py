@@ -91,12 +91,13 @@ class HalfConnection:
     packet; `scope` is None while there was none. `row` is the number of its last packet in `RecentPackets`, `thinned`
     the last one when these were thinned, and `linked` the number of packets since. `trace` has packets before
     those. `syns`: SYNs that it sent. `resent`: the segment that it sent again last although nothing of it was
-    acknowledged: its sequence number and size, how often, and for how long the peer was silent at first. `sender`: the
-    sender's own clock, if its packets have timestamps.
+    acknowledged: its sequence number and size, how often, and for how long the peer was silent at first. `full_at`: the
+    offset of its first full-sized segment, -1 for none. `sender`: the sender's own clock, if its packets have
+    timestamps.
     """
 
     STATE: ClassVar = """
-        ack before bytes calm clock conflicts direction far fin_guessed finished frame gap_bytes hops isn next
+        ack before bytes calm clock conflicts direction far fin_guessed finished frame full_at gap_bytes hops isn next
         packets resent scope seen syns time trace
     """.split()
     __slots__ = STATE + "connection handler held island linked peer row sender thinned".split()
@@ -118,6 +119,7 @@ class HalfConnection:
         self.isn = -1
         self.syns = 0
         self.resent: tuple[int, int, int, int] | None = None
+        self.full_at = -1
         self.packets = 0
         self.bytes = 0
         self.gap_bytes = 0
@@ -183,7 +185,12 @@ class HalfConnection:
         if self.resent is None or distance(self.peer.ack, self.resent[0]) > 0:
             return None
         _, size, times, silence = self.resent
-        return Unacknowledged(self.direction, size, times, silence)
+        full_sized: bool | None = None
+        if 0 <= self.full_at < self.offset + distance(self.peer.ack, self.next):
+            full_sized = True
+        elif self.isn >= 0 and not self.gap_bytes:
+            full_sized = False
+        return Unacknowledged(self.direction, size, times, silence, full_sized)
 
     def has_reached(self, number: int) -> bool:
         """True if everything before the sequence number was seen, or lies before something seen."""

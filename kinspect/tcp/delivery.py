@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kinspect.model import ACK, BEHIND_HOLES, FIN, RST, SYN, Caps, Counts, Segment
+from kinspect.model import ACK, BEHIND_HOLES, FIN, FULL_SIZED, RST, SYN, Caps, Counts, Segment
 from kinspect.tcp.connection import NEVER, Connection, HalfConnection, NullHandler
 from kinspect.tcp.held import CUT, DATA, FINISH, PIECE_BYTES, RESET, Acknowledged, Arrival, HeldSegment
 from kinspect.tcp.sequence import MASK, MAX_WINDOW, distance
@@ -92,6 +92,8 @@ class Delivery:
                 ahead = 0
             if -MAX_WINDOW < ahead < MAX_WINDOW:
                 at, arrival = half.offset + half.finished + ahead, self._arrival(half, wanted)
+                if size >= FULL_SIZED and half.full_at < 0:
+                    half.full_at = at
                 self._place(half, at, data[start:end], missing, bool(flags & FIN), arrival)
             else:
                 self.counts.ignored_bytes += end - start
@@ -125,6 +127,8 @@ class Delivery:
         wanted = self._acknowledge(half, ack)
         if size:
             half.far = (seq + size) & MASK
+            if size >= FULL_SIZED and half.full_at < 0:
+                half.full_at = at
             half.hold().add(at, at + size, DATA, data[start:end], self._arrival(half, wanted))
             self.held_bytes += size + PIECE_BYTES
         return True

@@ -12,7 +12,20 @@ from heapq import heapify, heappop, heappush, nsmallest
 from operator import itemgetter
 from typing import Any, Final
 
-from kinspect.model import ACK, FIN, FRAME_BITS, NS_PER_MS, QUOTED, RST, SYN, Caps, Counts, Progress, Segment
+from kinspect.model import (
+    ACK,
+    FIN,
+    FRAME_BITS,
+    FULL_SIZED,
+    NS_PER_MS,
+    QUOTED,
+    RST,
+    SYN,
+    Caps,
+    Counts,
+    Progress,
+    Segment,
+)
 from kinspect.tcp import timestamps
 from kinspect.tcp.connection import FOREIGN, NEVER, Connection, HalfConnection, Island, StreamHandler
 from kinspect.tcp.delivery import LINGER_PACKETS, NOBODY, Delivery
@@ -169,6 +182,8 @@ class Reassembler:
                         half.frame = frame
                         if start != end:
                             size = end - start
+                            if size >= FULL_SIZED and half.full_at < 0:
+                                half.full_at = half.offset
                             half.next = (seq + size) & MASK
                             half.bytes += size
                             progress.place = number + index

@@ -197,6 +197,13 @@ def test_large_packets_lost(told):
     assert told(found.send(BROKER, ACK)) == []
 
 
+def test_a_host_that_dies_loses_no_large_packets(told):
+    found, data = later().open(), bytes(1448)
+    for _ in range(5):
+        found.say(CLIENT, data).send(BROKER, ACK)
+    assert told(found.say(CLIENT, data).repeat(CLIENT, data, 5)) == []
+
+
 def test_tls_expected(told):
     ask = asks(API_VERSIONS, 0, {})
     alert = later().open().say(CLIENT, ask).say(BROKER, ALERT + b"\x0a").fin(BROKER).fin(CLIENT)

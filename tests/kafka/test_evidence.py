@@ -80,8 +80,21 @@ def test_a_segment_that_is_never_acknowledged():
     data = bytes(1448)
     connection = TcpConnection().open().say(CLIENT, data, after=2 * SECOND).repeat(CLIENT, data, 3)
     (last,) = told(connection, "unacknowledged")
-    assert last == {"sender": "client", "bytes": 1448, "times": 4, "idle_before_ms": 2001.0}
+    assert last == {
+        "sender": "client",
+        "bytes": 1448,
+        "times": 4,
+        "idle_before_ms": 2001.0,
+        "full_sized_acknowledged": False,
+    }
     assert told(connection.send(BROKER, 16), "unacknowledged") == (None,)
+    connection.say(CLIENT, data).repeat(CLIENT, data, 1)
+    (last,) = told(connection, "unacknowledged")
+    assert last["full_sized_acknowledged"] is True
+    connection = TcpConnection().open().send(BROKER, 16).say(CLIENT, data).repeat(CLIENT, data, 3)
+    del connection.packets[:3]
+    (last,) = told(connection, "unacknowledged")
+    assert last["full_sized_acknowledged"] is None
 
 
 @pytest.mark.parametrize(

@@ -178,6 +178,7 @@ class ConnectionLine(NamedTuple):
                 "bytes": last.size,
                 "times": last.times,
                 "idle_before_ms": milliseconds(max(last.silence, 0)),
+                "full_sized_acknowledged": last.full_sized,
             },
             "first_bytes": self.first_bytes,
             "answered_with": self.answered_with,
