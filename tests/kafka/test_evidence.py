@@ -107,6 +107,8 @@ def test_a_segment_that_is_never_acknowledged():
         (HELLO, FATAL + b"\x28", ("tls", "tls")),
         (HELLO, b"HTTP/1.1 400 Bad Request\r\n", ("tls", "http")),
         (b"\xff\xff\xff\xff", b"", (None, None)),
+        (b"\0\0\0\x1c\0\3\0\0\0\0\0\1\0\x0e" + b"a" * 9, b"", (None, None)),
+        (b"GET / HTTP/1.1\r\n\r\n", b"220 ready\r\n", ("http", None)),
     ],
 )
 def test_the_protocol_of_the_first_bytes(data, answer, words):
@@ -122,6 +124,13 @@ def test_first_bytes_that_were_not_seen():
     assert (
         told(connection.say(CLIENT, b"GET / HTTP/1.1\r\n"), "first_bytes", "syns", "refused") == (None,) * 3
     )
+
+
+def test_bytes_behind_a_gap_are_not_the_first_ones():
+    connection = TcpConnection().open().say(CLIENT, b"GET / HTTP/1.1\r\n\r\n").say(BROKER, bytes(100))
+    del connection.packets[-1]
+    connection.say(BROKER, b"SSH-2.0-x\r\n").send(CLIENT, 16).fin(BROKER).fin(CLIENT)
+    assert told(connection, "first_bytes", "answered_with") == ("http", None)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,10 @@ from typing import Final
 
 LOOKED_AT: Final = 8
 """Bytes that are looked at; four of them tell most protocols."""
+LOST: Final = b"\xff" * LOOKED_AT
+"""What stands for bytes that are missing: no protocol goes on with it."""
 
+# Not what others begin with, too: "220 " is FTP's greeting as well, PostgreSQL's startup message like Kafka's Metadata.
 _PATTERNS: Final = {
     "tls": rb"[\x14-\x17]\x03[\x00-\x04]",
     "http2": rb"PRI ",
@@ -17,8 +20,8 @@ _PATTERNS: Final = {
     "amqp": rb"AMQP",
     "mqtt": rb"\x10[\s\S]\x00\x04MQTT",
     "redis": rb"\*\d\r\n|PING",
-    "postgresql": rb"\x00\x00\x00\x08\x04\xd2\x16\x2f|\x00\x00\x00[\s\S]\x00\x03\x00[\x00\x02]",
-    "smtp": rb"EHLO|HELO|220 ",
+    "postgresql": rb"\x00\x00\x00\x08\x04\xd2\x16\x2f",
+    "smtp": rb"EHLO|HELO",
     "zookeeper": rb"ruok|stat|srvr|mntr|imok",
 }
 _PROTOCOL: Final = re.compile(b"|".join(b"(%s)" % pattern for pattern in _PATTERNS.values()))

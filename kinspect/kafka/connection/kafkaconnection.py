@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from kinspect.kafka.connection.firstbytes import LOOKED_AT, protocol_of
+from kinspect.kafka.connection.firstbytes import LOOKED_AT, LOST, protocol_of
 from kinspect.kafka.connection.framing import Framer
 from kinspect.kafka.connection.orphans import are_responses
 from kinspect.kafka.connection.recognise import (
@@ -290,6 +290,8 @@ class KafkaConnection:
             self._holed = True
             self._hold().gap(direction, time, frame, size, cause)
             self._look(0)
+        else:
+            self._add_head(direction, LOST)
 
     def conflict(self, direction: int, size: int) -> None:
         within = self._inside or self
