@@ -57,9 +57,13 @@ from kinspect.wording import counted
 CONNECTIONS_KEPT: Final = 20_000
 """Connections whose last requests are known: of more, those that were silent for longest are forgotten."""
 MEMBERS_KEPT: Final = 1000
-"""Most members of groups known of a connection; of more, all are forgotten."""
+"""Most members of groups known of a stretch of a connection; of more, all are forgotten."""
+STRETCHES_KEPT: Final = 4
+"""Last stretches of a connection, between holes, whose last requests are known."""
 TIMES_KEPT: Final = 1000
 """Metadata requests of a client whose intervals are measured: the first ones."""
+ALL_TIMES_KEPT: Final = 500_000
+"""Most times of Metadata requests of all clients: those with more have no intervals."""
 PARTITIONS_KEPT: Final = 1000
 """Most partitions of a client whose replicas, and where it fetches them, are known."""
 LONGEST_LINGER_NS: Final = 3_600_000 * NS_PER_MS
@@ -105,7 +109,7 @@ IDEMPOTENT: Final = (
 _PIPELINES: Final = frozenset({PRODUCER, CONSUMER, FOLLOWER})
 """Roles of clients that send requests before others are answered."""
 _SINCE: Final = ()
-"""Where the exchanges are counted that a connection had since others may be missing."""
+"""Where the exchanges of a stretch are counted."""
 _TINY, _POLLS, _COMMITS = "tiny", "polls", "commits"
 _PRINTABLE: Final = bytes([*range(0x20, 0x7F), *b"\t\n\r"])
 _RESETS: Final = frozenset({-1, -2})
@@ -167,7 +171,7 @@ RATIO_PARTS: Final = 1000
 
 Struct = dict[str, Any]
 Lately = dict[tuple[Any, ...], int]
-"""Times of the last requests of a connection, by what they are; at `_SINCE` a count."""
+"""Times of the last requests of a stretch of a connection, by what they are; at `_SINCE` a count."""
 
 
 def _first_times(one: set[int], other: set[int]) -> set[int]:
@@ -228,14 +232,38 @@ class _Sender(Record):
     )
 
 
+@dataclass(slots=True)
+class _Stretches:
+    """A connection's exchanges between those before which others may be missing, by the number of the first one's line:
+    lines of a later stretch may come before those of an earlier one. `first`: number of the first exchange, `behind`:
+    its sender if something may be missing before it."""
+
+    first: int
+    behind: _Sender | None = None
+    known: dict[int, Lately] = field(default_factory=dict)
+
+    def of(self, number: int, begins: bool) -> Lately:
+        """That of an exchange. `begins`: it is the first one."""
+        start = number if begins else max((each for each in self.known if each <= number), default=0)
+        if start not in self.known:
+            self.known[start] = {}
+            if len(self.known) > STRETCHES_KEPT:
+                oldest = min(self.known)
+                lately = self.known.pop(oldest)
+                if oldest == start:
+                    return lately
+        return self.known[start]
+
+
 class Settings(Answer):
     """Accumulator of the rows."""
 
     def __init__(self) -> None:
         super().__init__()
+        self._times = 0
         self._uses = self.records(_Settings)
         self._senders = self.records(_Sender)
-        self._lately: dict[str, Lately] = {}
+        self._connections: dict[str, _Stretches] = {}
 
     def add(self, exchange: Exchange) -> None:
         client = client_key(exchange)
@@ -278,15 +306,22 @@ class Settings(Answer):
 
     def _of_connection(self, exchange: Exchange, sender: _Sender) -> Lately:
         """The last requests of an exchange's connection, none where others may be missing since."""
-        connection = exchange.connection.connection_id
-        known = self._lately.pop(connection, None)
-        lately = self._lately[connection] = {} if known is None else known
-        drop_oldest(self._lately, CONNECTIONS_KEPT)
-        is_behind = exchange.request is None or (exchange.after_hole and known is not None)
-        if is_behind or len(lately) > MEMBERS_KEPT:
+        name, number = exchange.connection.connection_id, exchange.key[-1]
+        known = self._connections.pop(name, None) or _Stretches(number)
+        self._connections[name] = known
+        drop_oldest(self._connections, CONNECTIONS_KEPT)
+        behind = sender if exchange.after_hole and exchange.request is not None else None
+        if number <= known.first:
+            # What may be missing before a connection's first exchange is not between two others.
+            known.first, known.behind, behind = number, behind, known.behind
+        if behind is not None:
+            behind.holes += 1
+        sender.holes += exchange.request is None
+        begins = exchange.request is None or exchange.after_hole
+        lately = known.of(number, begins)
+        if len(lately) > MEMBERS_KEPT:
             lately.clear()
-        sender.holes += is_behind
-        lately[_SINCE] = 0 if is_behind or exchange.after_hole else lately.get(_SINCE, 0) + 1
+        lately[_SINCE] = 0 if begins else lately.get(_SINCE, 0) + 1
         return lately
 
     # ------------------------------------------------------------------ what exchanges say
@@ -309,11 +344,22 @@ class Settings(Answer):
         else:
             sender.answered += exchange.outcome == ANSWERED
             if request.first_time is not None:
-                sender.metadata.add(request.first_time)
-                # Looking for the first ones is worth it only now and then.
-                if len(sender.metadata) > 2 * TIMES_KEPT:
-                    sender.metadata = _first_times(sender.metadata, set())
+                self._keep_time(sender, request.first_time)
             self._add_racks(sender, exchange)
+
+    def _keep_time(self, sender: _Sender, time: int) -> None:
+        if time in sender.metadata:
+            return
+        if self._times >= ALL_TIMES_KEPT:
+            self.left_out += 1
+            sender.holes += 1
+            return
+        sender.metadata.add(time)
+        self._times += 1
+        # Looking for the first ones is worth it only now and then.
+        if len(sender.metadata) > 2 * TIMES_KEPT:
+            sender.metadata = _first_times(sender.metadata, set())
+            self._times -= TIMES_KEPT + 1
 
     def _add_racks(self, sender: _Sender, exchange: Exchange) -> None:
         """Where brokers are, and in a cluster of several racks which of them have a partition."""

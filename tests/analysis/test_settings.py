@@ -11,7 +11,8 @@ from analysis.test_topics import produced
 from support.captures import CAPTURES, captures, each_folder
 from support.manifest import load
 
-from kinspect.answers.settingsanswer import FINDINGS, FLAGS, MEASURED, TOLD
+from kinspect.analysis.answer import ResultContext
+from kinspect.answers.settingsanswer import FINDINGS, FLAGS, MEASURED, TOLD, Settings
 
 FIELDS = {
     "Produce": ("acks", "timeout_ms"),
@@ -273,12 +274,46 @@ def test_intervals_are_those_of_a_member(tmp_path):
 def test_the_first_metadata_requests_alone_are_measured(tmp_path, monkeypatch):
     monkeypatch.setattr("kinspect.answers.settingsanswer.TIMES_KEPT", 3)
     talk = Talk()
-    for every in (100, 200, 300, 400, 500, 600, 700, 800):
-        asked = talk.asks(METADATA, 7, {"topics": None, "allow_auto_topic_creation": False})
-        talk.answers(asked, {"brokers": [], "topics": [], "controller_id": 1, "cluster_id": "c"})
-        talk.waits(every)
+    metadata(talk, 100, 200, 300, 400, 500, 600, 700, 800)
     (row,) = rows_of("settings", talk.read(tmp_path))
     assert row["metadata_interval_ms"]["max"] == pytest.approx(200, rel=0.02)
+
+
+def metadata(talk, *pauses):
+    for pause in pauses:
+        asked = talk.asks(METADATA, 7, {"topics": None, "allow_auto_topic_creation": False})
+        talk.answers(asked, {"brokers": [], "topics": [], "controller_id": 1, "cluster_id": "c"})
+        talk.waits(pause)
+
+
+@pytest.mark.parametrize("holed", [(3,), (0, 3)], ids=str)
+def test_lines_behind_a_hole_may_come_before_those_ahead_of_it(tmp_path, holed):
+    """A run's lines come in the order of their times, those of its parts in that of each connection."""
+    talk = Talk()
+    for pause in (100, 200, 1000, 300, 400, 0):
+        commits(talk, 1, pause, "one")
+    metadata(talk, 100, 100)
+    found = talk.read(tmp_path)
+    for number in holed:
+        found[number].after_hole = True
+    first, second = (
+        rows_of("settings", [found[number] for number in order])
+        for order in (range(8), (3, 4, 0, 1, 2, 5, 6, 7))
+    )
+    assert first == second
+    assert first[0]["commit_interval_ms"]["max"] == pytest.approx(400, rel=0.02)
+    assert first[0]["metadata_interval_ms"] is None
+
+
+def test_clients_whose_metadata_requests_are_too_many_for_all_have_no_intervals(tmp_path, monkeypatch):
+    monkeypatch.setattr("kinspect.answers.settingsanswer.ALL_TIMES_KEPT", 3)
+    talk = Talk()
+    metadata(talk, 100, 100, 100, 100)
+    found, answer = talk.read(tmp_path), Settings()
+    for exchange in found:
+        answer.add(exchange)
+    (row,) = answer.result(ResultContext(found[0].connection.names))
+    assert (row["metadata_interval_ms"], answer.left_out) == (None, 1)
 
 
 def test_small_batches_alone_are_expanded(tmp_path):
