@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, ClassVar
 
 from kinspect.analysis.answer import Answer, RecordStore, ResultContext, Row
@@ -313,6 +314,17 @@ class Deliveries(Answer):
         return topics, ids
 
 
+class _Members:
+    """Consumers of a partition that are in one group. `newest`: the last line of what they passed; `offset`: how far
+    they passed."""
+
+    def __init__(self, readings: list[Consumption]) -> None:
+        self.readings = readings
+        passed = [reading.passed for reading in readings if reading.passed is not None]
+        self.newest = max((key for key, _ in passed), default=None)
+        self.offset = max((offset for _, offset in passed), default=-1)
+
+
 class _Waiting:
     """Records that wait to be fetched at the end."""
 
@@ -326,43 +338,60 @@ class _Waiting:
         self._readings = readings
         self._logs = logs
         self._holes = {client: found.last for client, found in holes.items() if found.last is not None}
-        self.groups = groups
+        self._left: dict[_Where, dict[_Reader, int | None]] = {}
+        self.groups = cache(groups)
 
     def count(self, topic: str, client: ClientKey, own: Mapping[tuple[int, bool], Consumption]) -> int | None:
         """How many wait for a client; None if that is not known."""
         total = 0
         for index, shared in own:
-            left = self._of_partition((topic, index), (client, shared))
+            where = topic, index
+            if where not in self._logs:
+                continue
+            if where not in self._left:
+                self._left[where] = self._of_partition(where, self._logs[where])
+            left = self._left[where][client, shared]
             if left is None:
                 return None
             total += left
         return total
 
-    def _of_partition(self, where: _Where, reader: _Reader) -> int | None:
-        """Those of a partition: they wait for the last one of a group that asked for it or was brought of it."""
-        log, (client, shared) = self._logs.get(where), reader
-        if log is None:
-            return 0
-        groups = {*self.groups(client, where[0])}
-        members = [
-            reading
-            for (other, kind), reading in self._readings[where].items()
-            if kind == shared and (other == client or groups.intersection(self.groups(other, where[0])))
-        ]
-        passed = self._readings[where][reader].passed
-        newest = max((reading.passed for reading in members if reading.passed is not None), default=None)
+    def _of_partition(self, where: _Where, log: PartitionLog) -> dict[_Reader, int | None]:
+        """Those of a partition by consumer: they wait for the last one of a group that asked for it or was brought of
+        it."""
+        by_group: dict[tuple[str, bool], list[Consumption]] = {}
+        for (client, shared), reading in self._readings[where].items():
+            for group in self.groups(client, where[0]):
+                by_group.setdefault((group, shared), []).append(reading)
+        members = {name: _Members(readings) for name, readings in by_group.items()}
+        found = {}
+        for reader, reading in self._readings[where].items():
+            client, shared = reader
+            names = self.groups(client, where[0])
+            groups = [members[group, shared] for group in names] or [_Members([reading])]
+            found[reader] = self._of_reader(reader, reading, log, groups)
+        return found
+
+    def _of_reader(
+        self, reader: _Reader, reading: Consumption, log: PartitionLog, groups: list[_Members]
+    ) -> int | None:
+        client, shared = reader
+        passed = reading.passed
+        newest = max((group.newest for group in groups if group.newest is not None), default=None)
         if passed is None or newest is None:
             return None if newest is None else 0
-        if passed[0] < newest[0]:
+        if passed[0] < newest:
             return 0
         # Members of a share group are given records of a partition at the same time.
-        offset = max(reading.passed[1] for reading in members if reading.passed) if shared else passed[1]
+        offset = max(group.offset for group in groups) if shared else passed[1]
         if log.ends_before(offset):
             return 0
         holes = [self._holes[one] for one in (client, (None, client[1])) if one in self._holes]
         if any((passed[0], False) < hole for hole in holes) or (log.floor is not None and offset < log.floor):
             return None
-        return log.left(offset, (one for reading in members for one in reading.stretches))
+        return log.left(
+            offset, (one for group in groups for each in group.readings for one in each.stretches)
+        )
 
 
 def _measures(delays: Delays) -> Row:

@@ -207,6 +207,23 @@ def test_what_an_answer_brought_that_was_not_captured_is_not_known(tmp_path):
     assert of(talk, tmp_path, "not_delivered") == {"c-1": [5]}
 
 
+def test_the_groups_of_each_consumer_are_looked_up_once(tmp_path, monkeypatch):
+    """However many consumers a partition has."""
+    asked = Counter()
+
+    def named(self, context):
+        return lambda *consumer: asked.update([consumer]) or ["g"]
+
+    monkeypatch.setattr("kinspect.analysis.grouptopics.ClientGroups.named", named)
+    talk = Both()
+    talk.produces(5, 0)
+    for number in range(20):
+        talk.fetches(0, client=f"c-{number}")
+    found = of(talk, tmp_path, "not_delivered")
+    assert found == {"c-19": [5]}
+    assert [*asked.values()] == [1] * 20
+
+
 def test_a_record_that_was_there_before_its_produce_began_has_no_delay(tmp_path):
     talk = Both()
     talk.fetches(0, (5, 0))
