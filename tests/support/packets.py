@@ -52,22 +52,29 @@ def packets(path: Path) -> tuple[Packet, ...]:
 # Offset of the network layer, and of its type, by link type; a VLAN tag is four bytes more.
 NETWORK = {0: (4, None), 1: (14, 12), 101: (0, None), 113: (16, 14), 276: (20, 0)}
 VLAN_TAGS = (b"\x81\x00", b"\x88\xa8")
+ICMP = (1, 58)
+
+
+def _addresses(data: bytes | bytearray, at: int) -> list[int]:
+    """Where a byte of each address of an IP header stands that keeps it in its kind of network."""
+    version = data[at] >> 4 if len(data) > at else 0
+    return [at + offset for offset in {4: (14, 18), 6: (20, 36)}.get(version, ()) if len(data) > at + offset]
 
 
 def moved(packet: Packet, number: int, hops: int = 0) -> Packet:
-    """A packet on other addresses: both get `number` in a byte that keeps them in their kind of network. `hops`: those
-    that it made to get there."""
+    """A packet on other addresses: both get `number` in a byte that keeps them in their kind of network, as do those
+    that an ICMP error quotes. `hops`: those that it made to get there."""
     at, kind = NETWORK[packet.link_type]
     data = bytearray(packet.data)
     while kind is not None and data[kind : kind + 2] in VLAN_TAGS:
         at, kind = at + 4, at + 2
-    addresses = {4: (at + 14, at + 18), 6: (at + 20, at + 36)}.get(data[at] >> 4 if len(data) > at else 0, ())
-    for address in addresses:
-        if len(data) > address:
-            data[address] ^= number
-    if addresses and len(data) > addresses[0]:
-        left = at + (8 if addresses[0] == at + 14 else 7)
-        data[left] = (data[left] - hops) % 256
+    if places := _addresses(data, at):
+        left, protocol, header = (8, 9, (data[at] & 15) * 4) if data[at] >> 4 == 4 else (7, 6, 40)
+        data[at + left] = (data[at + left] - hops) % 256
+        if data[at + protocol] in ICMP:
+            places += _addresses(data, at + header + 8)
+    for place in places:
+        data[place] ^= number
     return packet._replace(data=bytes(data))
 
 
