@@ -92,6 +92,10 @@ class RecordStore(Generic[R]):
             record = self._records[key] = self._make()
         return record
 
+    def known(self, *key: Any) -> R | None:
+        """The record of a key; None if there is none."""
+        return self._records.get(key)
+
     def items(self) -> list[tuple[tuple[Any, ...], R]]:
         """Keys and records."""
         return list(self._records.items())

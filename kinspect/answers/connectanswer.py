@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
-from kinspect.analysis.answer import Answer, ResultContext, Row
+from kinspect.analysis.answer import Answer, RecordStore, ResultContext, Row
 from kinspect.analysis.client import CONNECTIONS_KEPT
 from kinspect.analysis.connectends import (
     NOTE,
@@ -115,6 +115,8 @@ _DETAIL = """
 """.split()
 
 
+_Words = tuple[tuple[str, Any], ...]
+"""Keys of the detail, with the values that one connection has."""
 _ToldBy = tuple[LineKey, str, str]
 """Who told an address: the key of the line, the address of the broker, and the address as told."""
 
@@ -125,8 +127,8 @@ def _earliest(one: list[Any], other: list[Any]) -> list[Any]:
 
 @dataclass(slots=True)
 class _Ending(Record):
-    """Connections that ended alike. `severity`: place in `SEVERITIES`; `words`: what they ended with, by key of the
-    detail and value; `idle`: silences before the end; `frames`: start, file, first and last frame, and packets."""
+    """Connections that ended alike. `severity`: place in `SEVERITIES`; `words`: what they ended with, keys of the
+    detail and values; `idle`: silences before the end; `frames`: start, file, first and last frame, and packets."""
 
     count: int = 0
     first: str | None = field(default=None, metadata=LEAST)
@@ -136,7 +138,7 @@ class _Ending(Record):
     times: int = 0
     most_bytes: int | None = field(default=None, metadata=GREATEST)
     waited: int | None = field(default=None, metadata=GREATEST)
-    words: dict[tuple[str, Any], int] = field(default_factory=dict)
+    words: dict[_Words, int] = field(default_factory=dict)
     ids: set[str] = field(default_factory=set)
     idle: Histogram = field(default_factory=Histogram)
     windows: Windows = field(default_factory=Windows)
@@ -178,10 +180,15 @@ class Connect(Answer):
     def __init__(self) -> None:
         super().__init__()
         self._endings = self.records(_Ending)
+        # Those at addresses that are not Kafka's as far as known by then, as of scans, leave the others their room.
+        self._strange = self.records(_Ending)
+        self._connected = self.records(_Ending)
         self._ports = self.records(_Port)
         self._told = self.records(_Told)
         self._ids = self.records(_Ids)
         self._open = OpenConnections(CONNECTIONS_KEPT)
+        # Ports that were told with a name.
+        self._named: set[int] = set()
 
     # ------------------------------------------------------------------ exchanges
 
@@ -205,7 +212,10 @@ class Connect(Answer):
                 self.count(port.uses, (key, version))
         teller = endpoint(connection.broker_ip, connection.broker_port)
         for host, number in nodes_told(exchange):
-            told = self._told.of(ip_text(host) or host, number)
+            ip = ip_text(host)
+            if ip is None:
+                self._named.add(number)
+            told = self._told.of(ip or host, number)
             if told is not None:
                 by = exchange.key, teller, endpoint(host, number)
                 told.by = by if told.by is None else min(told.by, by)
@@ -214,22 +224,33 @@ class Connect(Answer):
 
     def add_connection(self, line: Row) -> None:
         broker = line["broker"]
-        port = self._ports.of(broker["ip"], broker["port"])
+        kafka = line["decode_as"] or (line["kind"] == "kafka" and line["tls_handshake"] is None)
+        tls, halved = line["tls_handshake"] == "done", is_one_sided(line)
+        port = self._ports.of(broker["ip"], broker["port"]) if kafka or tls or halved else None
         if port is not None:
-            port.kafka += line["decode_as"] or (line["kind"] == "kafka" and line["tls_handshake"] is None)
-            port.tls += line["tls_handshake"] == "done"
-            port.halved += is_one_sided(line)
+            port.kafka += kafka
+            port.tls += tls
+            port.halved += halved
         end = self._open.ended(line)
         if end is not None:
             self._end(line, end.problem, end.severity, {**(end.words or {})}, end.use)
         if line["syns"] is not None and broker["packets"] and not line["refused"]:
             self._end(line, _CONNECTED, NOTE, {})
 
+    def _place_of(self, broker: Row, problem: str) -> RecordStore[_Ending]:
+        """Where connections that ended so are kept."""
+        if problem == _CONNECTED:
+            return self._connected
+        ip, number = broker["ip"], broker["port"]
+        port = self._ports.known(ip, number)
+        is_told = number in self._named or self._told.known(ip, number) is not None
+        return self._endings if is_told or (port is not None and port.kafka) else self._strange
+
     def _end(
         self, line: Row, problem: str, severity: str, words: dict[str, Any], use: ApiUse | None = None
     ) -> None:
         client, broker = line["client"], line["broker"]
-        ending = self._endings.of(client["ip"], broker["ip"], broker["port"], problem, use)
+        ending = self._place_of(broker, problem).of(client["ip"], broker["ip"], broker["port"], problem, use)
         if ending is None:
             return
         # When a connection began is not known if that was not captured.
@@ -257,10 +278,10 @@ class Connect(Answer):
             ending.most_bytes = size if ending.most_bytes is None else max(ending.most_bytes, size)
         idle = words.pop("idle_ms", None)
         if idle is not None:
-            ending.idle.add(round(idle * NS_PER_MS))
-        for name, value in words.items():
-            if value is not None:
-                self.count(ending.words, (name, value))
+            self.measure(ending.idle, round(idle * NS_PER_MS))
+        known = tuple((name, value) for name, value in words.items() if value is not None)
+        if known:
+            self.count(ending.words, known)
 
     # ------------------------------------------------------------------ the whole
 
@@ -274,27 +295,25 @@ class Connect(Answer):
                 told[host, number] = record.by
                 if ip_text(host) is None:
                     named.setdefault(number, []).append(record.by)
-        together: dict[tuple[str, str, int, str], _Ending] = {}
-        uses: dict[tuple[str, str, int, str], ApiUse] = {}
-        for (client_ip, ip, number, ended, use), ending in sorted(self._endings.items(), key=_by_text):
+        endings: dict[tuple[Any, ...], _Ending] = {}
+        for store in (self._endings, self._strange, self._connected):
+            for place, ending in store.items():
+                endings.setdefault(place, _Ending()).merge(ending)
+        together: dict[tuple[str, str, int, str, ApiUse | None], _Ending] = {}
+        for (client_ip, ip, number, ended, use), ending in sorted(endings.items(), key=_by_text):
             port, names = ports.get((ip, number)) or _Port(), named.get(number, [])
             if (ip, number) not in told and len(names) == 1:
                 told[ip, number] = names[0]
             problem = _explained(ended, use, ending, port)
             if problem is None or not (port.kafka or (ip, number) in told):
                 continue
-            key = client_ip, ip, number, problem
-            together.setdefault(key, _Ending()).merge(ending)
-            if use is not None:
-                uses.setdefault(key, (use[0], use[1]))
+            of_use = use if problem == "version_refused" else None
+            together.setdefault((client_ip, ip, number, problem, of_use), _Ending()).merge(ending)
         down = {key[1:3] for key in together if key[3] == "refused"}
-        for (_, ip, number, problem), ending in together.items():
+        for (_, ip, number, problem, _), ending in together.items():
             if problem == "closed_idle" and (ip, number) in down:
                 ending.severity = SEVERITIES.index(NOTE)  # the broker was stopped
-        rows = [
-            self._row(*key, ending, told.get((key[1], key[2])), uses.get(key))
-            for key, ending in together.items()
-        ]
+        rows = [self._row(*key, ending, told.get((key[1], key[2]))) for key, ending in together.items()]
         return sorted(rows, key=_place)
 
     def _row(
@@ -303,11 +322,11 @@ class Connect(Answer):
         ip: str,
         number: int,
         problem: str,
+        use: ApiUse | None,
         ending: _Ending,
         told: _ToldBy | None,
-        use: ApiUse | None,
     ) -> Row:
-        known = self._ids.of(client_ip)
+        known = self._ids.known(client_ip)
         ids = ending.ids or (known.ids if known is not None else set())
         severity = SEVERITIES[ending.severity or 0]
         if problem in ("tls_expected", "tls_not_expected", "tls_failed", "version_refused"):
@@ -354,8 +373,8 @@ def _busiest(ending: _Ending) -> Busiest:
 def _detail(problem: str, ending: _Ending, use: ApiUse | None) -> Row:
     """Facts on a row; null what does not apply."""
     found: Row = dict.fromkeys(_DETAIL)
-    for (name, value), _ in sorted(ending.words.items(), key=lambda item: (item[1], str(item[0]))):
-        found[name] = value
+    if ending.words:
+        found.update(max(ending.words.items(), key=lambda item: (item[1], str(item[0])))[0])
     if problem in ("no_answer", "refused", "unreachable"):
         found["syns"] = ending.syns
     if problem == "no_answer":

@@ -8,8 +8,11 @@ from support.packets import blocks, nanosecond_pcap, packets
 from support.segments import ACK, BROKER, CLIENT, FIN, MS, RST, SECOND, TcpConnection, together
 
 import kinspect
+from kinspect.analysis.answer import ResultContext
 from kinspect.analysis.metrics import CONNECT_FAILURES, KafkaMetrics
+from kinspect.answers.connectanswer import Connect
 from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.wire.learnednames import LearnedNames
 from kinspect.pipeline import Inspector
 from kinspect.protocol import Message, encode_request, encode_response
 
@@ -241,8 +244,32 @@ def test_tls_failed(told):
     )
     words = {"stage": "server_hello", "sender": "client", "alert": "unknown_ca"}
     assert problem(told(unknown)) == ("tls_failed", "error", words)
-    closed = later().open().say(CLIENT, HELLO).say(BROKER, SERVER_HELLO).fin(CLIENT).fin(BROKER)
-    assert problem(told(closed)) == ("tls_failed", "error", {"stage": "server_hello", "sender": "client"})
+    closed = later(1).open().say(CLIENT, HELLO).say(BROKER, SERVER_HELLO).fin(CLIENT).fin(BROKER)
+    found = {"stage": "server_hello", "sender": "client"}
+    assert problem(told(closed)) == ("tls_failed", "error", found)
+    again = later(2).open().say(CLIENT, HELLO).say(BROKER, SERVER_HELLO).fin(CLIENT).fin(BROKER)
+    assert problem(told(refused, closed, again)) == ("tls_failed", "error", found), "of the same connections"
+
+
+def test_a_scan_leaves_others_their_room():
+    failed = later().open().say(CLIENT, HELLO).say(BROKER, ALERT + b"\x46").fin(BROKER).fin(CLIENT)
+    scanned = later(1, port=1).syn().reset(BROKER)
+    open_port = later(2, port=2).open().fin(CLIENT).fin(BROKER)
+    answer, lines = Connect(), []
+    for made in (tells(), failed, scanned, open_port):
+        inspector = Inspector(emit=frozenset({"exchange", "connection"}))
+        lines += [each for block in blocks(made.packets) for each in inspector.feed(block)]
+        lines += inspector.finish()
+    for part in answer._parts:
+        part._most = 20
+    answer.add(lines[0])
+    told, tls_failed, refused, connected = [line.to_dict() for line in lines[1:]]
+    for port in range(10_000, 10_050):
+        for line in (refused, connected):
+            answer.add_connection({**line, "broker": {**line["broker"], "port": port}})
+    answer.add_connection(told)
+    answer.add_connection(tls_failed)
+    assert [row["problem"] for row in answer.result(ResultContext(LearnedNames()))] == ["tls_failed"]
 
 
 def test_not_kafka(told):
@@ -259,12 +286,15 @@ def test_not_kafka(told):
 
 
 def test_version_refused(told):
-    def refused(number):
-        return later(number, port=9092).open().say(CLIENT, asks(API_VERSIONS, 0, {})).send(BROKER, RST | ACK)
+    def refused(number, key=API_VERSIONS):
+        ask = asks(key, 1, {"topics": []}) if key == METADATA else asks(key, 0, {})
+        return later(number, port=9092).open().say(CLIENT, ask).send(BROKER, RST | ACK)
 
     rows = told(refused(1), refused(2))
     assert problem(rows) == ("version_refused", "error", {"api": "ApiVersions", "version": 0})
     assert problem(told(refused(1)))[:2] == ("closed_early", "note")
+    rows = told(refused(1), refused(2), *(refused(number, METADATA) for number in range(3, 6)))
+    assert [(row["detail"]["api"], row["count"]) for row in rows] == [("Metadata", 3), ("ApiVersions", 2)]
 
 
 def in_use(port=9092):
