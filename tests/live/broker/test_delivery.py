@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from statistics import median
 
 import pytest
 
@@ -53,7 +52,11 @@ def test_delays_are_those_that_the_clients_measured(lab, live, tmp_path):
     assert [row[key] for key in ("topic", "client_id", "records", "not_delivered", "untimed")] == [
         *("delays", "measures", COUNT, 0, 0)
     ]
-    # Between the clock of a client and the wire is its own work.
+    # A client's clock is read before its request is on the wire, and again when the response is read: no delay on the
+    # wire is longer than that of the same record, so no quantile is.
     slowest = row["slowest"]
     assert measured[slowest["offset"]] >= slowest["delay_ms"] * MILLISECOND
-    assert 0 <= median(measured) / MILLISECOND - row["delay_ms"]["p50"] * 127 / 128 < 1
+    ordered = sorted(measured)
+    for name, percent in {"p50": 50, "p95": 95, "p99": 99, "max": 100}.items():
+        shortest = row["delay_ms"][name] * MILLISECOND * 127 / 128
+        assert 0 < shortest <= ordered[percent * COUNT // 100 - 1]
