@@ -143,11 +143,13 @@ class Definition:
         return text + (" in what passes the filter" if capture["filters"] else "")
 
     def flat(self, row: Row) -> Iterator[tuple[str, Any]]:
-        """The row's keys and values, those of an object that always has the same keys apart."""
-        objects = {key.name for key in self.keys if key.kind in self.structs}
+        """The row's keys and values, those of an object that always has the same keys apart, also where it is null."""
+        objects = {key.name: self.structs[key.kind] for key in self.keys if key.kind in self.structs}
         for name, value in row.items():
             if name in objects and not isinstance(value, (int, float)):
-                yield from ((f"{name}.{below}", each) for below, each in (value or {}).items())
+                for below in objects[name].split(","):
+                    key = below.split()[0]
+                    yield f"{name}.{key}", (value or {}).get(key)
             else:
                 yield name, value
 

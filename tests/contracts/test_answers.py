@@ -194,6 +194,18 @@ def test_all_formats_have_the_same_rows(kinspect, name):
     assert len([*csv.DictReader(io.StringIO(kinspect(name, "--format", "csv", capture).out))]) == len(rows)
 
 
+@each_answer
+def test_columns_of_csv_are_those_of_all_rows(kinspect, name):
+    """An object's keys have columns where it is null, too."""
+    definition, capture = definition_of(name), shows(name)
+    row = json.loads(kinspect(name, "--format", "jsonl", capture).out.splitlines()[0])
+    objects = [key for key in definition.keys if key.kind in definition.structs]
+    header = kinspect(name, "--format", "csv", capture).out.splitlines()[0].split(",")
+    for key in objects:
+        below = [part.split()[0] for part in definition.structs[key.kind].split(",")]
+        assert key.name not in row or {f"{key.name}.{each}" for each in below} <= {*header}
+
+
 @pytest.mark.parametrize(
     ("value", "cell"),
     [
