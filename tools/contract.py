@@ -112,9 +112,9 @@ def _may_go(node: Node, defs: Node) -> bool:
         return _may_go(defs[node["$ref"].rpartition("/")[2]], defs)
     if "oneOf" in node:
         return any(_may_go(each, defs) for each in node["oneOf"])
-    if "properties" in node:
-        return all(_may_go(each, defs) for each in node["properties"].values())
     kind = node.get("type", ())
+    if "properties" in node and "null" not in kind:
+        return all(_may_go(each, defs) for each in node["properties"].values())
     return kind in ("array", "null") or "null" in kind or None in node.get("enum", ())
 
 

@@ -104,6 +104,7 @@ ELSEWHERE = {
     "pipelinecommand._chosen": "one of the names of an option",
     "pipelinecommand._setting": "a setting",
     "pipelinecommand.refuse": "an option that there was",
+    "schemaoption._lay_over": "definitions that cannot be read",
 }
 """Functions that refuse a single value, and which."""
 EACH = [

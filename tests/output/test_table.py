@@ -482,10 +482,11 @@ def test_resources_of_configs_and_acls(exchanges):
     ]
 
 
-def test_a_resource_whose_name_is_cut_off_is_none(exchanges):
+def test_resources_of_a_malformed_body_are_no_facts(exchanges):
     named = {4: "1000001", 8: "1"}
     configs = [{"resource_type": kind, "resource_name": named[kind]} for kind in named]
     (made,) = exchanges((DESCRIBE_CONFIGS, 0, {"resources": configs}, None))
+    assert action_of(made).name == "broker 1000001, broker logger 1"
     made.request.raw = made.request.raw[:-7]
     made.request.forget()
-    assert action_of(made).name == "broker 1000001"
+    assert action_of(made).name is None
