@@ -34,7 +34,7 @@ TIMES = frozenset(
         *("wait", "duration_ms", "idle_before_end_ms", "idle_before_ms"),
     }
 )
-# Their packets are told apart by time alone: the copies of mirrors, and retransmissions, as of most that cannot connect.
+# Their packets are told apart by time alone: the copies of mirrors, and retransmissions, as of most in connect/
 BY_TIME = ("retrans", "twice", "connect/")
 CAPTURED = [name for name in ALL if not any(word in name for word in BY_TIME)]
 BEGINS = {"whole": 0.0, "from 30 %": 0.3, "from 55 %": 0.55}
