@@ -31,7 +31,7 @@ TIMES = frozenset(
             "service_ms",
             "max_wait_ms",
         ),
-        *("wait", "duration_ms", "idle_before_end_ms", "idle_before_ms"),
+        *("wait", "duration_ms", "idle_before_end_ms", "idle_before_ms", "frames"),
     }
 )
 # Their packets are told apart by time alone: the copies of mirrors, and retransmissions, as of most in connect/

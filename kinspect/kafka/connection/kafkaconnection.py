@@ -630,7 +630,7 @@ class KafkaConnection:
             evidence=flow.evidence,
             tls_handshake=(watch.stage or None) if watch else None,
             tls_alerts=self._alerts(),
-            file=self._ledger.files[file] if file < len(self._ledger.files) else None,
+            file=self._ledger.files[file],
             frames=(first_frame & FRAME_MASK, last_frame & FRAME_MASK),
         )
 
