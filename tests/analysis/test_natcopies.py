@@ -31,8 +31,11 @@ def translated(taken: list[Packet]) -> list[Packet]:
 def rows(found: dict) -> str:
     """All rows, without the numbers of frames, which are others among twice as many packets, and without connections
     that failed: these count at each pair of addresses."""
-    rows = {name: answer["rows"] for name, answer in found.items() if name != "connect"}
-    rows["summary"] = [row for row in rows["summary"] if row["finding"] not in PROBLEMS]
+    rows = {
+        name: [row for row in answer["rows"] if row.get("finding") not in PROBLEMS]
+        for name, answer in found.items()
+        if name != "connect"
+    }
     text = json.dumps(rows, sort_keys=True)
     return re.sub(r'"(first|last)": \d+', r'"\1": 0', text)
 

@@ -592,7 +592,6 @@ class KafkaConnection:
         gaps, gap_bytes = (session.gaps, session.gap_bytes) if session else self._gaps
         watch, ports = self._watch, self._ledger.kafka_ports
         first_frame, last_frame = flow.evidence.frames
-        file = first_frame >> FRAME_BITS
         return ConnectionLine(
             key=key,
             connection_id=named.connection_id,
@@ -630,9 +629,16 @@ class KafkaConnection:
             evidence=flow.evidence,
             tls_handshake=(watch.stage or None) if watch else None,
             tls_alerts=self._alerts(),
-            file=self._ledger.files[file],
+            file=self._file_name(first_frame >> FRAME_BITS),
             frames=(first_frame & FRAME_MASK, last_frame & FRAME_MASK),
         )
+
+    def _file_name(self, number: int) -> str | None:
+        """The name of a capture; None if nobody named them."""
+        try:
+            return self._ledger.files[number]
+        except LookupError:
+            return None
 
     def _protocols(self, client: int) -> tuple[str | None, str | None]:
         """What the first bytes of the client and of the broker are, where they were seen."""
