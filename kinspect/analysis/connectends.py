@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, NamedTuple
 
 from kinspect.kafka.bodysummary import error_counts
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.metadata import cluster_metadata, ip_text, may_have_metadata, node_structs
+from kinspect.kafka.view.view import epoch_ns
 from kinspect.kafka.wire.pair import ANSWERED, SASL_TOKEN, UNANSWERED
 from kinspect.model import FULL_SIZED, NS_PER_MS, NS_PER_SECOND, drop_oldest
 from kinspect.protocol.apikeys import (
@@ -116,6 +116,11 @@ def is_one_sided(line: Line) -> bool:
     return not line["broker"]["packets"] and client["bytes"] > 0 and client["packets"] > (line["syns"] or 0)
 
 
+def speaks_kafka(line: Line) -> bool:
+    """True if a connection's own line shows that Kafka is spoken at its broker's port, or `--decode-as` says so."""
+    return bool(line["decode_as"] or (line["kind"] == "kafka" and line["tls_handshake"] is None))
+
+
 def explained(problem: str, is_plain: bool, is_tls: bool, is_halved: bool, is_refused: bool) -> str | None:
     """The name of a problem, as others to the same port explain it; None if there is none for certain. `is_plain`,
     `is_tls`: such connections came about; `is_halved`: of some the broker's packets were not captured; `is_refused`:
@@ -167,11 +172,15 @@ class ConnectionFailures:
         if is_one_sided(line):
             self._know(self._halved, port)
         end = self._open.ended(line)
-        speaks = line["decode_as"] or (line["kind"] == "kafka" and line["tls_handshake"] is None)
         if (
             end is None
             or end.severity == NOTE
-            or not (speaks or port in self._kafka or port in self._told or (None, port[1]) in self._told)
+            or not (
+                speaks_kafka(line)
+                or port in self._kafka
+                or port in self._told
+                or (None, port[1]) in self._told
+            )
         ):
             return None
         found = explained(end.problem, port in self._plain, port in self._tls, port in self._halved, False)
@@ -287,18 +296,12 @@ def _idle(line: Line, talk: ConnectionTalk) -> ConnectionEnd | None:
         return ConnectionEnd(
             "closed_idle", WARNING if line["end_reason"] == "reset" else NOTE, {"idle_ms": silence}
         )
-    if talk.lost_at is None or end is None or nanoseconds(end) - talk.lost_at > IDLE_MS * NS_PER_MS:
+    if talk.lost_at is None or end is None or epoch_ns(end) - talk.lost_at > IDLE_MS * NS_PER_MS:
         return None  # the broker held the request
     return ConnectionEnd("closed_idle", WARNING, {"idle_ms": silence})
-
-
-def nanoseconds(text: str) -> int:
-    """A time of a line in nanoseconds since the epoch."""
-    whole, _, rest = text.rstrip("Z").partition(".")
-    return int(datetime.fromisoformat(f"{whole}+00:00").timestamp()) * NS_PER_SECOND + int(rest)
 
 
 def lasted(line: Line) -> int | None:
     """For how long a connection was looked at, in nanoseconds."""
     begin, end = line["timestamp"], line["completed_at"]
-    return None if begin is None or end is None else nanoseconds(end) - nanoseconds(begin)
+    return None if begin is None or end is None else epoch_ns(end) - epoch_ns(begin)

@@ -22,8 +22,8 @@ from kinspect.analysis.connectends import (
     explained,
     is_one_sided,
     lasted,
-    nanoseconds,
     nodes_told,
+    speaks_kafka,
 )
 from kinspect.analysis.histogram import Histogram
 from kinspect.analysis.record import GREATEST, LEAST, Record
@@ -33,7 +33,7 @@ from kinspect.answers.celltexts import plain
 from kinspect.answers.definition import Clock, Definition, Key
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.metadata import ip_text
-from kinspect.kafka.view.view import milliseconds
+from kinspect.kafka.view.view import epoch_ns, milliseconds
 from kinspect.kafka.wire.ends import endpoint
 from kinspect.kafka.wire.lineorder import LineKey
 from kinspect.kafka.wire.pair import ANSWERED
@@ -224,7 +224,7 @@ class Connect(Answer):
 
     def add_connection(self, line: Row) -> None:
         broker = line["broker"]
-        kafka = line["decode_as"] or (line["kind"] == "kafka" and line["tls_handshake"] is None)
+        kafka = speaks_kafka(line)
         tls, halved = line["tls_handshake"] == "done", is_one_sided(line)
         port = self._ports.of(broker["ip"], broker["port"]) if kafka or tls or halved else None
         if port is not None:
@@ -264,7 +264,7 @@ class Connect(Answer):
         ending.frames = _earliest(ending.frames or [], [(at or "", *frames.values())])
         if problem == _CONNECTED:
             if at is not None:
-                ending.windows.add(_CONNECTED, nanoseconds(at))
+                ending.windows.add(_CONNECTED, epoch_ns(at))
             return
         if client["id"] is not None:
             self.keep(ending.ids, client["id"])

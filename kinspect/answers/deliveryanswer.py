@@ -30,6 +30,7 @@ from kinspect.answers.latencyanswer import QUANTILES, frames_object, frames_of, 
 from kinspect.answers.topicsanswer import (
     CONSUMED,
     FETCHED_FIELDS,
+    READER_KEYS,
     RECORD_APIS,
     direction_of,
     index_of,
@@ -104,10 +105,7 @@ class Deliveries(Answer):
         "--client-id": frozenset({PRODUCE}),
         "--client-host": frozenset({PRODUCE}),
     }
-    row_keys: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "--topic": ("topic", "topic_id"),
-        "--group": ("groups",),
-    }
+    row_keys: ClassVar[Mapping[str, tuple[str, ...]]] = READER_KEYS
 
     def __init__(self) -> None:
         super().__init__()

@@ -14,6 +14,7 @@ from kinspect.analysis.record import GREATEST, LATEST, Record, later
 from kinspect.analysis.windows import Windows
 from kinspect.answers.celltexts import NOTE, listed, plain, reading, software
 from kinspect.answers.definition import Clock, Definition, Key
+from kinspect.answers.topicsanswer import CONSUMED, REPLICATED, Struct, direction_of, message_body
 from kinspect.filters.filterdefinitions import (
     CLIENTS,
     CONNECTIONS,
@@ -106,6 +107,8 @@ IDEMPOTENT: Final = (
 )
 """Beginnings of names of software that can be an idempotent producer, in each version that names itself (KIP-511)."""
 
+_READERS: Final = {CONSUMED: CONSUMER, REPLICATED: FOLLOWER, None: HIDDEN}
+"""The role of who sends a Fetch, by the direction of its records."""
 _PIPELINES: Final = frozenset({PRODUCER, CONSUMER, FOLLOWER})
 """Roles of clients that send requests before others are answered."""
 _SINCE: Final = ()
@@ -169,7 +172,6 @@ MEASURED: Final = (
 RATIO_PARTS: Final = 1000
 """Parts of a ratio, as histograms hold whole numbers."""
 
-Struct = dict[str, Any]
 Lately = dict[tuple[Any, ...], int]
 """Times of the last requests of a stretch of a connection, by what they are; at `_SINCE` a count."""
 
@@ -284,7 +286,11 @@ class Settings(Answer):
             return
         if api_key in (API_VERSIONS, LIST_OFFSETS, METADATA):
             self._add_of_any_role(sender, exchange, request)
-        role = _fetching(*_body(request, _ASKED)) if api_key == FETCH else role_of(api_key, request)
+        role = (
+            _READERS[direction_of(*message_body(request, _ASKED))]
+            if api_key == FETCH
+            else role_of(api_key, request)
+        )
         if role is None:
             return
         use = self._uses.of(*client, None if role == HIDDEN else role)
@@ -332,7 +338,7 @@ class Settings(Answer):
             if told is not None:
                 sender.offers = max(sender.offers or 0, INIT_PRODUCER_ID in told)
         elif exchange.api_key == LIST_OFFSETS:
-            asked, _ = _body(request, _LISTED)
+            asked, _ = message_body(request, _LISTED)
             if asked.get("replica_id", -1) < 0:
                 times = {
                     part.get("timestamp")
@@ -363,14 +369,14 @@ class Settings(Answer):
 
     def _add_racks(self, sender: _Sender, exchange: Exchange) -> None:
         """Where brokers are, and in a cluster of several racks which of them have a partition."""
-        told, _ = _body(exchange.response, _RACKS)
+        told, _ = message_body(exchange.response, _RACKS)
         racks = {node["rack"] for node in told.get("brokers") or () if node.get("rack")}
         if len(racks) < 2:
             return
         for node in told["brokers"]:
             if node.get("rack"):
                 self.keep_last(sender.racks, node["node_id"], exchange.key, node["rack"])
-        told, _ = _body(exchange.response, _REPLICAS)
+        told, _ = message_body(exchange.response, _REPLICAS)
         for topic in told.get("topics") or ():
             for part in topic.get("partitions") or ():
                 nodes = tuple(part.get("replica_nodes") or ())
@@ -380,7 +386,7 @@ class Settings(Answer):
                         self.keep_last(sender.replicas, place, exchange.key, nodes)
 
     def _add_produce(self, use: _Settings, exchange: Exchange, request: WireMessage, lately: Lately) -> None:
-        body, whole = _body(request, _PRODUCED)
+        body, whole = message_body(request, _PRODUCED)
         self.count(use.told, ("produce", body.get("acks"), body.get("timeout_ms")))
         if whole or "transactional_id" in body:
             use.transactional = max(use.transactional or 0, body.get("transactional_id") is not None)
@@ -440,7 +446,7 @@ class Settings(Answer):
             self.measure(use.compression_ratio, round(ratio * RATIO_PARTS))
 
     def _add_fetch(self, use: _Settings, exchange: Exchange, request: WireMessage) -> None:
-        asked, whole = _body(request, _ASKED)
+        asked, whole = message_body(request, _ASKED)
         self.count(use.told, ("fetch", *[asked.get(key) for key in _TOLD["fetch"]]))
         sizes = {
             part.get("partition_max_bytes")
@@ -449,7 +455,7 @@ class Settings(Answer):
         }
         for size in sizes - {None}:
             self.count(use.told, ("partition", size))
-        answer, answered = _body(exchange.response, _FETCHED)
+        answer, answered = message_body(exchange.response, _FETCHED)
         if exchange.api_key == FETCH:
             session = _session(asked, whole, answer)
             if session is not None:
@@ -483,7 +489,7 @@ class Settings(Answer):
             use.windows.add(_POLLS, time)
 
     def _add_member(self, use: _Settings, exchange: Exchange, request: WireMessage, lately: Lately) -> None:
-        body, _ = _body(request, _MEMBER)
+        body, _ = message_body(request, _MEMBER)
         rebalance = body.get("rebalance_timeout_ms")
         told = (
             body.get("session_timeout_ms"),
@@ -517,7 +523,7 @@ class Settings(Answer):
 
     def _add_start(self, use: _Settings, request: WireMessage) -> None:
         """Count a producer that asks for its id."""
-        body, whole = _body(request, _STARTED)
+        body, whole = message_body(request, _STARTED)
         self.count(use.told, ("producer", body.get("transaction_timeout_ms")))
         use.started += 1
         use.idempotent = 1
@@ -537,29 +543,12 @@ class Settings(Answer):
         return sorted(rows, key=_place)
 
 
-def _body(message: WireMessage | None, fields: frozenset[str]) -> tuple[Struct, bool]:
-    """The fields of a message, as far as it was captured, none of one that is malformed; and whether that is all."""
-    if message is None:
-        return {}, False
-    decoded = message.decode(fields)
-    whole = decoded.complete and decoded.body is not None
-    return ((decoded.body or {}) if whole or not message.complete else {}), whole
-
-
 def _is_queue_known(exchange: Exchange, request: WireMessage) -> bool:
     """True if all requests ahead of an answered one were answered behind its begin."""
     if exchange.service_ns is None or not exchange.queue_known:
         return False
     before, begin = exchange.previous_response_end, request.first_time
     return not exchange.in_flight or (before is not None and begin is not None and before > begin)
-
-
-def _fetching(asked: Struct, whole: bool) -> str | None:
-    """The role of who sends a Fetch; `HIDDEN` if it was cut before it says so."""
-    replica = (asked.get("replica_state") or asked).get("replica_id")
-    if replica is None:
-        return CONSUMER if whole else HIDDEN
-    return FOLLOWER if replica >= 0 else CONSUMER
 
 
 def _session(asked: Struct, whole: bool, answer: Struct) -> int | None:

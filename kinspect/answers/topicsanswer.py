@@ -56,6 +56,8 @@ FETCHED_FIELDS = frozenset(
 )
 
 Struct = dict[str, Any]
+READER_KEYS: Mapping[str, tuple[str, ...]] = {"--topic": ("topic", "topic_id"), "--group": ("groups",)}
+"""Keys that filters choose by, of a row of a topic and who reads it."""
 
 
 @dataclass(slots=True)
@@ -92,10 +94,7 @@ class Topics(Answer):
         "--topic": RECORD_APIS | MEMBER_APIS | TYING,
         "--group": frozenset({FETCH}),
     }
-    row_keys: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "--topic": ("topic", "topic_id"),
-        "--group": ("groups",),
-    }
+    row_keys: ClassVar[Mapping[str, tuple[str, ...]]] = READER_KEYS
 
     def __init__(self) -> None:
         super().__init__()

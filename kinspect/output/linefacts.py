@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime
 from typing import Any
 
+from kinspect.kafka.view.view import epoch_ns
 from kinspect.kafka.wire.pair import NO_RESPONSE, ORPHAN, UNANSWERED
-from kinspect.model import NS_PER_SECOND
 from kinspect.output.escape import escape
 from kinspect.wording import counted, listed
 
@@ -32,11 +31,8 @@ def at(line: Any, path: str) -> Any:
 
 
 def epoch(time: str | None) -> int | None:
-    """Nanoseconds since the epoch of a time with nine digits."""
-    if time is None:
-        return None
-    second, _, fraction = time.removesuffix("Z").partition(".")
-    return int(datetime.fromisoformat(f"{second}+00:00").timestamp()) * NS_PER_SECOND + int(fraction)
+    """Nanoseconds since the epoch of a line's time; None for none."""
+    return None if time is None else epoch_ns(time)
 
 
 def fails(line: Line) -> bool:

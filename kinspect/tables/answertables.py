@@ -6,7 +6,7 @@ A column is a key of the answer's rows, see docs/answers.md. Objects with fixed 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, date, datetime, timedelta
+from datetime import date
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -14,13 +14,13 @@ import pyarrow as pa
 from kinspect.analysis.answer import Row
 from kinspect.answers import definition_of
 from kinspect.answers.answerobject import SCHEMA_VERSION
-from kinspect.model import NS_PER_SECOND, NS_PER_US
+from kinspect.kafka.view.view import epoch_ns
+from kinspect.model import NS_PER_US
 from kinspect.tables.arrowcolumns import COMMENTS, DATE, RUN, ColumnTypes, define_kind, parse_columns
 from kinspect.tables.tablenames import answer_table
 
 PLACE = "place"
 _NS = "_ns"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _COMMENTS = {
     PLACE: "Sorts rows in the order of the answer",
@@ -72,9 +72,9 @@ def _value(value: Any, field: pa.Field) -> Any:
     if value is None:
         return None
     if field.name.endswith(_NS):
-        return _nanoseconds(value)
+        return epoch_ns(value)
     if pa.types.is_timestamp(kind):
-        return _nanoseconds(value) // NS_PER_US
+        return epoch_ns(value) // NS_PER_US
     if pa.types.is_struct(kind):
         return _struct(value, kind)
     if pa.types.is_list(kind):
@@ -82,11 +82,3 @@ def _value(value: Any, field: pa.Field) -> Any:
     if pa.types.is_map(kind):
         return [(key, _value(each, kind.item_field)) for key, each in value.items()]
     return value
-
-
-def _nanoseconds(time: str) -> int:
-    """Nanoseconds since the epoch of a time that `iso_time` wrote."""
-    seconds, fraction = time.removesuffix("Z").split(".")
-    return (datetime.fromisoformat(f"{seconds}Z") - _EPOCH) // timedelta(seconds=1) * NS_PER_SECOND + int(
-        fraction
-    )

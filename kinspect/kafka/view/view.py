@@ -62,6 +62,12 @@ def iso_time(nanoseconds: int | None) -> str | None:
     return None if text is None else f"{text}.{digits[1:]}Z"
 
 
+def epoch_ns(time: str) -> int:
+    """Nanoseconds since the epoch of a time that `iso_time` wrote."""
+    second, _, fraction = time.removesuffix("Z").partition(".")
+    return int(datetime.fromisoformat(f"{second}+00:00").timestamp()) * NS_PER_SECOND + int(fraction)
+
+
 @lru_cache(maxsize=64)
 def _second(seconds: int) -> str | None:
     try:
