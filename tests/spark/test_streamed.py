@@ -49,6 +49,16 @@ def same(found, paths, **more):
         assert made == [*map(_without_names, lines(paths, kind, view=View(), **more))]
 
 
+def same_connections(found, whole):
+    """Asserts that the connections are those of a capture, whose packets have other numbers than in the files read."""
+    rows = [line_of(row, "connection") for row in found["connections"]]
+    placeless = [
+        [{**line, "frames": line["frames"]["packets"]} for line in each]
+        for each in (rows, lines([whole], "connection", View()))
+    ]
+    assert placeless[0] == placeless[1]
+
+
 def _without_names(line):
     """The line without names, since those of other connections count from the next micro-batch on."""
     text = json.dumps({**line, "topics": None, "partitions": None})
@@ -174,8 +184,7 @@ def test_a_ring_uses_its_names_again_and_compresses_in_place(streamed, tmp_path)
             ring.unlink()
             assert not stream.batch()
     found = stream.drain()
-    expected = lines([whole], "connection", view=View())
-    assert [line_of(row, "connection") for row in found["connections"]] == expected
+    same_connections(found, whole)
     assert len(found["exchanges"]) == len(lines([whole]))
 
 
@@ -255,9 +264,7 @@ def test_a_name_that_is_used_again_while_the_file_before_waits_compressed(stream
     found = stream.drain()
     assert not stream.unread
     whole = written(tmp_path / "whole", packets)
-    assert [line_of(row, "connection") for row in found["connections"]] == lines(
-        [whole], "connection", View()
-    )
+    same_connections(found, whole)
 
 
 @pytest.mark.parametrize("tries", [1, 3])
