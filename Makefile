@@ -78,7 +78,7 @@ sbom: $(PACKAGE_INSTALLED)
 OLDEST := .venv-oldest
 QUICK := tests/capture/test_compressed.py tests/tui/test_selection.py tests/test_api.py \
 	$(patsubst %,tests/output/test_%.py,detail jsonl layout otlp table) \
-	$(patsubst %,tests/tls/test_%.py,keylog keys protection recorded) \
+	$(patsubst %,tests/tls/test_%.py,keylog keyderivation protection recorded) \
 	$(patsubst %,tests/cli/test_%.py,completion decode keylog main schema sort)
 
 test-oldest: $(OLDEST)/.installed

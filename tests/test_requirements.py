@@ -1,6 +1,7 @@
-"""requirements/: what is installed here is pinned, hashed, and what pyproject.toml asks for."""
+"""What is installed here is pinned, hashed, and what pyproject.toml asks for; tests named in the Makefile are there."""
 
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -115,3 +116,12 @@ def test_the_locks_have_the_same_versions():
 def test_the_compiler_is_the_one_that_is_asked_for():
     ((mypy, _),) = pins(locked("dev"))["mypy"]
     assert Requirement(build_backend.MYPYC).specifier.contains(version(mypy))
+
+
+def test_tests_that_the_makefile_names_are_there():
+    # pytest runs nothing at all where one of the files it is given is missing.
+    command = ["make", "--dry-run", "--always-make", "test-oldest", "compiled"]
+    printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    named = re.findall(r"\btests/[\w./-]+", printed)
+    assert len(named) > 20
+    assert [name for name in named if not (ROOT / name).exists()] == []
