@@ -23,7 +23,7 @@ from kinspect.analysis.leaders import (
 )
 from kinspect.analysis.record import GREATEST, Record, later
 from kinspect.analysis.releases import KRAFT, ZOOKEEPER, Offer
-from kinspect.answers.celltexts import ERROR, UNKNOWN, known, listed, plain
+from kinspect.answers.celltexts import ERROR, UNKNOWN, known, listed, plain, releases_text
 from kinspect.answers.definition import Clock, Definition, FilterWords, Key
 from kinspect.filters.filterdefinitions import TIMES, cutting_more
 from kinspect.kafka.bodysummary import REQUEST_DATA, RESPONSE_DATA, error_counts
@@ -706,11 +706,6 @@ def _addresses(row: Row) -> str:
     return ", ".join(f"{host}:{','.join(found)}" for host, found in ports.items()) or UNKNOWN
 
 
-def _releases(row: Row) -> str:
-    names = row["releases"]
-    return known(None) if not names else names[0] if len(names) == 1 else f"{names[0]}..{names[-1]}"
-
-
 def _dialect(row: Row) -> str:
     """Nothing for Apache's, and where it offers nothing to know it by."""
     return (
@@ -798,7 +793,7 @@ ANSWER = Definition(
             "texts",
             "Releases that fit its ApiVersions response",
             "RELEASES",
-            cell=_each(_releases),
+            cell=_each(lambda row: releases_text(row["releases"])),
         ),
         Key(
             "dialect",

@@ -58,6 +58,11 @@ def listed(values: list[str] | dict[str, int] | None, most: int = 3) -> str:
     return wording.listed(texts, most)
 
 
+def releases_text(names: list[str] | None) -> str:
+    """The releases that a broker may be of, from the oldest to the newest: `2.8.0..2.8.2`."""
+    return "..".join(dict.fromkeys((names[0], names[-1]))) if names else UNKNOWN
+
+
 def software(row: Row) -> str:
     """The software of a client; a guess has a question mark."""
     named = " ".join(filter(None, (row["software_name"], row["software_version"])))

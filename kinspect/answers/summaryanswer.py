@@ -249,7 +249,7 @@ def _contents(rows: Rows) -> Iterator[Finding]:
     # A node has a row for each listener, and one that was never asked anything may have one.
     asked = [row for row in rows["brokers"] if row["requests"]]
     count, addresses = _nodes(asked)
-    releases = _listed(release for row in asked for release in (row["releases"] or [])[-1:])
+    releases = _listed(celltexts.releases_text(row["releases"]) for row in asked if row["releases"])
     text = f"{_listed(addresses)}{f': {releases}' if releases else ''}"
     yield Finding("brokers", NOTE, count, text, "brokers")
     for name, key in (("clients", "client_id"), ("groups", "group"), ("topics", "topic")):

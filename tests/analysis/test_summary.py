@@ -133,6 +133,7 @@ def asked(node_id, port, cluster_id="c"):
         ([asked(None, 1)], 1, "10.0.0.1:1"),
         ([asked(1, 1), asked(None, 2)], None, "10.0.0.1:1, 10.0.0.1:2"),
         ([asked(1, 1), asked(1, 2, None)], None, "10.0.0.1:1, 10.0.0.1:2"),
+        ([asked(1, 1) | {"releases": ["2.8.0", "2.8.1", "2.8.2"]}], 1, "10.0.0.1:1: 2.8.0..2.8.2"),
     ],
 )
 def test_brokers_are_counted_by_nodes_that_are_known(brokers, count, text):
