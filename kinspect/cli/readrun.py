@@ -239,7 +239,7 @@ class ReadRun(Run):
             filtered=self.filtered,
             called=_called(self.options),
             unknown=chosen.unknown,
-            options=chosen.options,
+            options=chosen.wanted,
             seen=chosen.seen,
             utc=self.options.values["utc"],
             unchecked=self.options.silent or (partial and self.counts_errors),

@@ -101,6 +101,12 @@ class Filter:
         """Options that were given, in the order in which they are tested."""
         return [asked.option for asked in self.asked]
 
+    @property
+    def wanted(self) -> dict[str, list[str]]:
+        """The patterns that exchanges are to match, of each of `options`."""
+        tests = {asked.option: asked.test for asked in self.asked}
+        return {name: test.patterns.wanted if test.patterns else [] for name, test in tests.items()}
+
     def exempt(self, exempt_apis: Mapping[str, Collection[int]]) -> None:
         """Let exchanges of some APIs, by their keys, pass an option."""
         self._exempt_apis = exempt_apis

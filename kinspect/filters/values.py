@@ -59,14 +59,15 @@ Verdict = bool | None
 
 
 class Patterns:
-    """The values of one option."""
+    """The values of one option. `wanted`: those without `!`."""
 
-    __slots__ = ("_negative", "_positive")
+    __slots__ = ("_negative", "_positive", "wanted")
 
     def __init__(self, values: Iterable[str], predicate: Callable[[str], Predicate]) -> None:
         """`predicate` creates the test of one value without its `!`; it raises `KinspectError` for an invalid one."""
         self._positive: list[Predicate] = []
         self._negative: list[Predicate] = []
+        self.wanted: list[str] = []
         for value in values:
             pieces = value.split(",")
             # An empty value is the empty text (a client id may be empty); between commas it is a mistake.
@@ -75,6 +76,7 @@ class Patterns:
             for piece in pieces:
                 negated = piece.startswith("!")
                 (self._negative if negated else self._positive).append(predicate(piece[negated:]))
+                self.wanted += [] if negated else [piece]
 
     def verdict(self, known: Sequence[str], all_known: bool = True) -> Verdict:
         """True if `known` passes; None if a positive value could still match an unknown one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from kinspect.kafka.view.view import iso_time
 from kinspect.model import NS_PER_US
 from kinspect.output.clock import NO_DATE, day_and_clock
 from kinspect.output.escape import escape
+from kinspect.wording import did_you_mean
 
 if TYPE_CHECKING:
     from kinspect.output.tally import Tally
@@ -20,16 +22,25 @@ SHOWN = 20
 
 def filter_hint(tally: Tally) -> str:
     """The hint, a line about the last filter that left anything out: it left out all that the others passed to it."""
-    asked = max(tally.seen, key=tally.options.index)
-    before = tally.options[: tally.options.index(asked)]
+    options = [*tally.options]
+    asked = max(tally.seen, key=options.index)
+    before = options[: options.index(asked)]
     which = f" that passes {', '.join(before)}" if before else ""
     kinds = tally.seen[asked]
     there = [_there(kind, counts) for kind, counts in kinds.items() if counts]
     if kinds and not there:
         there = [f"there are no {next(iter(kinds))}"]
+    if meant := _meant(tally.options[asked], kinds) if definition_of(asked).words is None else "":
+        there[0] = f"{meant} {there[0]}"
     if definition_of(asked).cuts in TIMES:
         there = _span(tally)
     return "; ".join([f"no exchange{which} passes {asked}", *there])
+
+
+def _meant(wanted: list[str], kinds: Mapping[str, ValueCounts]) -> str:
+    """`did you mean orders?`: the values that the wanted ones may be slips of; empty if there are none."""
+    known = [(value.lower(), escape(value)) for counts in kinds.values() for value in counts]
+    return " ".join(dict.fromkeys(filter(None, (did_you_mean(each.lower(), known) for each in wanted))))
 
 
 def _there(kind: str, counts: ValueCounts) -> str:

@@ -30,14 +30,15 @@ SHOWN, PASSED, LOOKED_AT = "shown", "passed the filters", "looked at"
 class Tally:
     """Counts of the output side, beside the pipeline's.
 
-    `error_counts`: number of times each error code occurs, by the code and its name. `unchecked`: nothing of the bodies
-    but their error codes was looked at, so that `problems` are unknown. `unknown`: by filter option, the number of
-    exchanges left out because the value that it tests is not known. `stopped`: the reason, if the reading ended before
-    the captures did. `interface`: the source of the packets, if not files. `unread`: files that could not be read at
-    all. `options`: the filters, in the order in which they are applied; `host`: the name of the one that captures, if
-    it is live, and `interfaces` those that it captures from; `seen`: values of the exchanges that they left out;
-    `first`, `last`: the times of the first and the last packet, in nanoseconds; `utc`: times are not shown in local
-    time. `without_line`: exchanges that passed the filters, of a kind that the format has no lines for; `lacks`: why.
+    `error_counts`: number of times each error code occurs, by the code and its name. `unchecked`: nothing of the
+    bodies but their error codes was looked at, so that `problems` are unknown. `unknown`: by filter option, the
+    number of exchanges left out because the value that it tests is not known. `stopped`: the reason, if the reading
+    ended before the captures did. `interface`: the source of the packets, if not files. `unread`: files that could
+    not be read at all. `options`: the filters, in the order in which they are applied, with the patterns that
+    exchanges are to match; `host`: the name of the one that captures, if it is live, and `interfaces` those that it
+    captures from; `seen`: values of the exchanges that they left out; `first`, `last`: the times of the first and the
+    last packet, in nanoseconds; `utc`: times are not shown in local time. `without_line`: exchanges that passed the
+    filters, of a kind that the format has no lines for; `lacks`: why.
     """
 
     shown: int = 0
@@ -53,7 +54,7 @@ class Tally:
     host: str | None = None
     interfaces: str | None = None
     unread: int = 0
-    options: list[str] = field(default_factory=list)
+    options: dict[str, list[str]] = field(default_factory=dict)
     seen: SeenValues = field(default_factory=dict)
     first: int | None = None
     last: int | None = None

@@ -45,10 +45,20 @@ def listing(names):
     ("options", "line"),
     [
         (["--topic", "nosuch"], "no exchange passes --topic; topics there are: orders 1"),
-        (["--topic", "Orders,order"], "no exchange passes --topic; topics there are: orders 1"),
+        (
+            ["--topic", "Orders,order"],
+            "no exchange passes --topic; did you mean orders? topics there are: orders 1",
+        ),
         (["--topic", ID], "no exchange passes --topic; topics there are: orders 1"),
-        (["--group", "work"], "no exchange passes --group; groups there are: workers 2, idlers 1"),
-        (["--client-id", "app-?x"], "no exchange passes --client-id; client ids there are: app-1 4, app-2 1"),
+        (
+            ["--group", "IDLRS,none,work"],
+            "no exchange passes --group; did you mean idlers? did you mean workers?"
+            " groups there are: workers 2, idlers 1",
+        ),
+        (
+            ["--client-id", "app-?x"],
+            "no exchange passes --client-id; did you mean app-2, app-1? client ids there are: app-1 4, app-2 1",
+        ),
         (
             ["--api", "Produce"],
             "no exchange passes --api; APIs there are: Heartbeat 3, Metadata 1, SaslAuthenticate 1",
@@ -113,9 +123,11 @@ def test_many_topics_the_frequent_ones_first(kinspect, made):
             names = [f"t{n:02}" for n in range(60) if n < number]
             exchange(talk, number, METADATA, 1, {"topics": None}, listing(names))
 
-    line = instead(kinspect("read", "--topic", "nosuch", made(say)))
     shown = ", ".join(f"t{n:02} {60 - n}" for n in range(20))
-    assert line == f"no exchange passes --topic; topics there are: {shown} and 40 more topics"
+    path = made(say)
+    for asked, meant in (("nosuch", ""), ("!t*", ""), ("t59-", "did you mean t59? ")):
+        line = instead(kinspect("read", "--topic", asked, path))
+        assert line == f"no exchange passes --topic; {meant}topics there are: {shown} and 40 more topics"
 
 
 def test_so_many_topics_that_some_are_forgotten(kinspect, made):
