@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from importlib.util import find_spec
 
 from kinspect.errors import MissingLibraryError
-from kinspect.wording import plural
+from kinspect.wording import all_listed, plural
 
 EXTRAS = {
     "explore": {"textual": "textual"},
@@ -18,12 +17,7 @@ EXTRAS = {
         "requests": "requests",
     },
     "parquet": {"pyarrow": "pyarrow"},
-    "spark": {
-        "pyspark": "pyspark",
-        "google.protobuf": "protobuf",
-        "pandas": "pandas",
-        "pyarrow": "pyarrow",
-    },
+    "spark": {"pyspark": "pyspark", "google.protobuf": "protobuf", "pandas": "pandas", "pyarrow": "pyarrow"},
 }
 """By extra: each module that is imported, and the package that has it, as `pyproject.toml` names it."""
 
@@ -36,7 +30,7 @@ def need(extra: str, who: str) -> None:
     if missing := _missing(extra):
         are = plural(len(missing), "is", "are")
         raise MissingLibraryError(
-            f"{who} needs {_listed(missing)}, which {are} not installed: {install(extra)}"
+            f"{who} needs {all_listed(missing)}, which {are} not installed: {install(extra)}"
         )
 
 
@@ -60,8 +54,3 @@ def _is_there(module: str) -> bool:
         return find_spec(module) is not None
     except ModuleNotFoundError:  # not even the package around it
         return False
-
-
-def _listed(names: Iterable[str]) -> str:
-    *others, last = names
-    return f"{', '.join(others)} and {last}" if others else last

@@ -23,6 +23,12 @@ def listed(names: list[str], most: int = 3, between: str = ", ") -> str:
     return between.join(names[:most]) + (f" +{len(names) - most}" if len(names) > most else "")
 
 
+def all_listed(texts: Iterable[str]) -> str:
+    """All texts: `a, b and c`."""
+    *before, last = texts
+    return f"{', '.join(before)} and {last}" if before else last
+
+
 def did_you_mean(name: str, known: Iterable[tuple[str, str]], between: str = ", ") -> str:
     """`did you mean Fetch?`: the names that an unknown one may be a slip of; empty if there are none. `known`: words to
     compare it with, each with the name that is meant by it."""

@@ -8,13 +8,7 @@ from typing import Any, TypeVar
 
 from kinspect.analysis.acquisitions import Acquisitions
 from kinspect.analysis.answer import Row, Topic
-from kinspect.analysis.groupevents import (
-    JoinedGroup,
-    LeftGroup,
-    MemberHeartbeat,
-    RefusedRequest,
-    SyncedGroup,
-)
+from kinspect.analysis.groupevents import JoinedGroup, LeftGroup, MemberHeartbeat, RefusedRequest, SyncedGroup
 from kinspect.analysis.lags import (
     Offsets,
     Partition,

@@ -145,10 +145,7 @@ _OFFSETS = frozenset(
     group_id topics.name topics.topic_id groups.group_id groups.topics.name groups.topics.topic_id
     """.split()
 )
-_BEATS = (
-    frozenset({"group_id", "subscribed_topic_names", "topic_partitions"}),
-    frozenset({"assignment"}),
-)
+_BEATS = (frozenset({"group_id", "subscribed_topic_names", "topic_partitions"}), frozenset({"assignment"}))
 _TOPOLOGY = (
     frozenset(
         {

@@ -84,11 +84,7 @@ def write(
 
 
 def write_several(
-    found: list[Object],
-    name: str,
-    stream: TextIO,
-    style: Style,
-    next_command: NextCommand = NO_COMMAND,
+    found: list[Object], name: str, stream: TextIO, style: Style, next_command: NextCommand = NO_COMMAND
 ) -> None:
     """Write the objects of several answers to the stream: in the format `json` each is a line, and rows of `jsonl` and
     `csv` begin with their answer. `next_command`: the one to type next."""

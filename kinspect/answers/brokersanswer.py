@@ -12,15 +12,7 @@ from typing import Any, NamedTuple
 from kinspect.analysis import releases
 from kinspect.analysis.answer import Answer, ResultContext, Row
 from kinspect.analysis.dialects import APACHE, apache_keys, dialect
-from kinspect.analysis.leaders import (
-    DELETED,
-    NO_EPOCH,
-    NO_LEADER,
-    LeaderChange,
-    Leaders,
-    changes,
-    leaders,
-)
+from kinspect.analysis.leaders import DELETED, NO_EPOCH, NO_LEADER, LeaderChange, Leaders, changes, leaders
 from kinspect.analysis.record import GREATEST, Record, later
 from kinspect.analysis.releases import KRAFT, ZOOKEEPER, Offer
 from kinspect.answers.celltexts import ERROR, UNKNOWN, known, listed, plain, releases_text

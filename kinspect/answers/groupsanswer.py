@@ -25,14 +25,7 @@ from kinspect.analysis.groupevents import (
     Struct,
     bodies,
 )
-from kinspect.analysis.grouprows import (
-    Group,
-    Member,
-    member_rows,
-    row,
-    row_place,
-    span_rows,
-)
+from kinspect.analysis.grouprows import Group, Member, member_rows, row, row_place, span_rows
 from kinspect.analysis.grouptopics import ties
 from kinspect.analysis.lags import (
     NO_BLANKS,
@@ -747,8 +740,7 @@ ANSWER = Definition(
     options={
         "members": OwnOption("A row for each member, with the partitions that it has at the end."),
         "every": OwnOption(
-            "Lag over time: a row for each group and interval (10s, 1m) with new information.",
-            "TIME",
+            "Lag over time: a row for each group and interval (10s, 1m) with new information.", "TIME"
         ),
     },
     structs={

@@ -67,7 +67,7 @@ def _under_way(summary: Object, counted: AnswerCounts) -> str:
         "group": counted.groups,
     }
     texts = [wording.counted(count, thing) for thing, count in begun.items() if count]
-    return f"{_joined(texts)} under way at the start" if texts else ""
+    return f"{wording.all_listed(texts)} under way at the start" if texts else ""
 
 
 def _partial(connections: dict[str, int]) -> str:
@@ -119,8 +119,3 @@ _CAUSES: dict[str, Callable[[Any], str]] = {
     "unknown_to_filters": _unknown,
 }
 """Lines by the keys of the summary, in their order."""
-
-
-def _joined(texts: list[str]) -> str:
-    *before, last = texts
-    return f"{', '.join(before)} and {last}" if before else last

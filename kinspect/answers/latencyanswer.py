@@ -279,11 +279,7 @@ ANSWER = Definition(
             "From the last byte of the request, or the end of the previous response if later, to the response",
         ),
         *(Column(name.upper(), _of_all("service_ms", name), True) for name in ("p50", "p95", "p99", "max")),
-        Key(
-            "latency_ms",
-            "quantiles",
-            "From the last byte of the request to the first byte of the response",
-        ),
+        Key("latency_ms", "quantiles", "From the last byte of the request to the first byte of the response"),
         Column("LATENCY P99", _of_all("latency_ms", "p99"), True, 5),
         Key(
             "waits",
@@ -296,11 +292,7 @@ ANSWER = Definition(
         ),
         Column("TOPICS", where("topics", listed), rank=6),
         Column("GROUPS", where("groups", listed), rank=7),
-        Key(
-            "slow",
-            "long",
-            "Exchanges that took a second or more, except long polls and waits for members",
-        ),
+        Key("slow", "long", "Exchanges that took a second or more, except long polls and waits for members"),
         Key("slowest", "frames", "The request with the greatest service_ms"),
         Column("FRAME", lambda row: known(_shown_frames(row).get("first")), True, 1),
         Column("FILE", lambda row: _shown_frames(row).get("file", ""), rank=8, spare=True),

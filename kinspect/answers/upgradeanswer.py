@@ -142,12 +142,7 @@ class Upgrade(Answer):
         return sorted(rows, key=_place)
 
     def _row(
-        self,
-        client_id: str | None,
-        client_ip: str,
-        client: _Client,
-        newest: dict[Any, Any],
-        is_whole: bool,
+        self, client_id: str | None, client_ip: str, client: _Client, newest: dict[Any, Any], is_whole: bool
     ) -> Row:
         # Without an ApiVersions request it does not negotiate, if none may be missing.
         negotiates = True if client.asked else False if is_whole else None

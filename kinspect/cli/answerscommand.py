@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from kinspect.analysis.answer import Answer, Row
-from kinspect.answers import answerobject, definition_of, open_answer
+from kinspect.answers import answerobject, answers, definition_of, open_answer
 from kinspect.answers.counter import AnswerCounter
 from kinspect.answers.definition import OwnOption
 from kinspect.answers.nextcommand import PLACE, NextCommand
@@ -41,6 +41,7 @@ from kinspect.jobs import processes
 from kinspect.model import NS_PER_MS
 from kinspect.output import JSONL
 from kinspect.output.filterhint import filter_hint
+from kinspect.wording import all_listed
 
 NOT_ASKED = {**IN_BODIES, "show_secrets": False, "limit": None}
 """Options of `read` that answers do without."""
@@ -94,7 +95,24 @@ def answer_command(name: str) -> click.Command:
     asked = [*map(_option, own, own.values()), *([fail_on] if failures else ())]
     decorated = options(asked, OUTPUT_FILE, SHOWN, FILTER_OPTIONS, INPUT, SCHEMA, JOBS, LIMITS)(command)
     argument = click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True, shell_complete=files)
-    return click.command(name, cls=Sectioned)(argument(decorated))
+    return click.command(name, cls=AnswerCommand)(argument(decorated))
+
+
+class AnswerCommand(Sectioned):
+    """The command of an answer; an option that other answers have is refused with their names."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            asked = error.option_name
+            if having := [
+                name
+                for name, each in answers().items()
+                if asked in map(option_of, each.options) or (each.failures and asked == "--fail-on")
+            ]:
+                raise click.UsageError(f"{asked} is an option of {all_listed(having)} only.", ctx) from None
+            raise
 
 
 def _option(name: str, own: OwnOption) -> Callable[[Any], Any]:

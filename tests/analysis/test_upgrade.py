@@ -332,6 +332,17 @@ def test_exit_status(kinspect, arguments, status):
     assert kinspect("upgrade", *arguments, CAPTURES / OLD).status == status
 
 
+@pytest.mark.parametrize(
+    ("asked", "having"),
+    [("--fail-on=breaks", "connect and upgrade"), ("--every=10s", "groups"), ("--fail", "")],
+)
+def test_an_option_of_other_answers_names_these(kinspect, asked, having):
+    done = kinspect("topics", CAPTURES / OLD, asked)
+    assert (done.status, done.out) == (2, "")
+    told = f"Error: {asked.partition('=')[0]} is an option of {having} only.\n"
+    assert (told in done.err) == bool(having)
+
+
 def test_the_highest_exit_status_wins(kinspect, tmp_path):
     path = tmp_path / "cut.pcap"
     path.write_bytes((CAPTURES / OLD).read_bytes()[:-5])
