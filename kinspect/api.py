@@ -104,7 +104,7 @@ def answer(
     from kinspect.answers.counter import AnswerCounter
 
     _lay_over(schema)
-    counted = AnswerCounter({name: open_answer(name, **own_options(name, options))})
+    counted = AnswerCounter({name: open_answer(name, **own_options(name, options, keylog))})
     run = _beginning(paths, more, filter, keylog, topic_names, decode_as, caps, counted.lines)()
     counted.serve(run.filter)
     try:
@@ -120,19 +120,21 @@ def answer(
     return found
 
 
-def own_options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of an answer's own, with what they say of a capture in place of its name. Raises KinspectError."""
+def own_options(
+    name: str, given: Mapping[str, Any], keylog: str | PathLike[str] | bytes = b""
+) -> dict[str, Any]:
+    """The options of an answer's own, with what they say of a capture in place of its name. `keylog`: that capture's
+    too. Raises KinspectError."""
     from kinspect.answers import definition_of
 
-    def rows(other: str, path: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = answer(other, path)["rows"]
-        return found
+    def told(other: str, path: str) -> dict[str, Any]:
+        return answer(other, path, keylog=keylog)
 
     readers = {
         option: own.read for option, own in definition_of(name).options.items() if own.read is not None
     }
     return {
-        option: readers[option](value, rows) if option in readers else value
+        option: readers[option](value, told) if option in readers else value
         for option, value in given.items()
     }
 

@@ -22,12 +22,12 @@ FilterWords = Iterable[tuple[str, str | None]]
 class OwnOption(NamedTuple):
     """An option of an answer. `help`: its line in `--help`; `metavar`: what stands for its value there, None: it has
     none; `words`: those that complete it; `read`: makes its value of what is given, if that may be a capture, of which
-    it is handed the rows of an answer, by its name and the path."""
+    it is handed the object of an answer, by its name and the path."""
 
     help: str
     metavar: str | None = None
     words: Callable[[], Iterable[str]] | None = None
-    read: Callable[[Any, Callable[[str, str], list[Row]]], Any] | None = None
+    read: Callable[[Any, Callable[[str, str], dict[str, Any]]], Any] | None = None
 
 
 @dataclass(eq=False, repr=False)

@@ -215,16 +215,18 @@ def _release(name: str) -> OfferedRanges:
 
 
 def _target(
-    to: str | PathLike[str] | None, rows: Callable[[str, str], list[Row]]
+    to: str | PathLike[str] | None, answer: Callable[[str, str], dict[str, Any]]
 ) -> str | OfferedRanges | None:
     """What brokers offer in the capture of that name, if there is one and no such release. Raises KinspectError."""
     if to is None or schema.release(fspath(to)) is not None or not exists(to):
         return None if to is None else fspath(to)
-    told = [_offered(row) for row in rows("brokers", fspath(to)) if row["ranges"]]
+    found = answer("brokers", fspath(to))
+    told = [_offered(row) for row in found["rows"] if row["ranges"]]
     # Clients do not ask controllers.
     told = [each for each in told if METADATA in each] or told
     if not told:
-        raise KinspectError(f"{fspath(to)}: no broker tells its versions there")
+        lacks = found["capture"]["incomplete"][:1]
+        raise KinspectError(": ".join([fspath(to), "no broker tells its versions there", *lacks]))
     ranges = {
         key: VersionRange(max(each[key].low for each in told), min(each[key].high for each in told), False)
         for key in sorted(set.intersection(*map(set, told)))

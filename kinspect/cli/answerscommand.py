@@ -62,7 +62,7 @@ SHOWN = (
 )
 
 
-REPEATED_INPUT = ("keylog", "topic_names", "decode_as")
+REPEATED_INPUT = ("keylog", "topic_names", "schema", "decode_as")
 """Options on the input that the command to type next has too."""
 NOT_AGAIN = ("/dev/", "/proc/")
 """Where the names of open files stand, as `/dev/stdin`."""
@@ -84,7 +84,7 @@ def answer_command(name: str) -> click.Command:
         captures: tuple[str, ...], jobs: int | None, fail_on: str | None = None, **values: Any
     ) -> int:
         given = {option: values.pop(option) for option in own}
-        answer = usage(lambda: open_answer(name, **own_options(name, given)))
+        answer = usage(lambda: open_answer(name, **own_options(name, given, values["keylog"] or b"")))
         return _run(name, answer, captures, jobs, failures.get(fail_on or ""), values)
 
     command.__doc__ = f"""{found.help}

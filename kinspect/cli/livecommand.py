@@ -61,7 +61,7 @@ from kinspect.cli.options import (
     options,
     usage,
 )
-from kinspect.cli.outputoptions import OUTPUT_OPTIONS
+from kinspect.cli.outputoptions import OUTPUT_OPTIONS, input_files
 from kinspect.cli.ownmetrics import decoding, own_metrics
 from kinspect.cli.preload import preload
 from kinspect.cli.readrun import RUN_FACTS, RUN_RULES, ReadRun, open_run, run_options
@@ -310,8 +310,7 @@ def _saving(values: dict[str, Any]) -> SaveOptions | None:
         return None
     rotation = Rotation(*(values[f"rotate_{name}"] for name in ("size", "time", "count", "keep")))
     if not rotation.limited:
-        inputs = [values[option] for option in ("keylog", "topic_names") if values[option]]
-        usage(lambda: outfile.check_overwrite(path, values["force"], inputs))
+        usage(lambda: outfile.check_overwrite(path, values["force"], input_files(values)))
     return SaveOptions(path, rotation, values["force"])
 
 

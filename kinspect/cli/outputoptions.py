@@ -48,6 +48,11 @@ def rotation_of(values: dict[str, Any]) -> Rotation:
     return Rotation(size, time_ns, None, keep)
 
 
+def input_files(values: dict[str, Any]) -> list[str]:
+    """What options name that is read beside captures."""
+    return [values[option] for option in ("keylog", "topic_names", "schema") if values.get(option)]
+
+
 def check_kept(values: dict[str, Any], path: str | None, format_name: str, inputs: list[str]) -> None:
     """Raise click.UsageError for a file that must not be overwritten. `path`: of the output; None: standard output."""
     if path is not None and not rotation_of(values).limited:

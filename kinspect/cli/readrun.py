@@ -30,7 +30,7 @@ from kinspect.cli.options import (
     usage,
 )
 from kinspect.cli.otlpoptions import OTLP_FACTS, OTLP_RULES, Otlp, make_otlp
-from kinspect.cli.outputoptions import OUTPUT_RULES, check_kept, open_output_stream
+from kinspect.cli.outputoptions import OUTPUT_RULES, check_kept, input_files, open_output_stream
 from kinspect.cli.progress import ProgressLine
 from kinspect.cli.rules import Facts, OptionValues
 from kinspect.extras import need
@@ -98,8 +98,7 @@ def run_options(values: dict[str, Any], inputs: Sequence[str] = (), facts: Facts
     """Check each value before anything is opened. `inputs`: files that the output must not overwrite."""
     asked = OptionValues(values, facts)
     path, format_name, named = asked["path"], asked["format"], asked["topic_names"]
-    read = [*inputs, *(values[option] for option in ("keylog", "topic_names") if values[option])]
-    check_kept(values, path, format_name, read)
+    check_kept(values, path, format_name, [*inputs, *input_files(values)])
     own = make_own(values, format_name)
     if format_name in FORMATS and (extra := FORMATS[format_name].extra):
         usage(lambda: need(extra, f"--format {format_name}"))

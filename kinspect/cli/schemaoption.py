@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import click
 
 from kinspect.cli.completions import files
 from kinspect.errors import KinspectError
 
 
-def _lay_over(_: click.Context, __: click.Parameter, path: str | None) -> None:
+def _lay_over(_: click.Context, __: click.Parameter, path: str | None) -> str | None:
     if path is None:
-        return
+        return None
     from kinspect.output.escape import escape
     from kinspect.protocol.overlay import lay_over
 
@@ -18,15 +20,17 @@ def _lay_over(_: click.Context, __: click.Parameter, path: str | None) -> None:
         lay_over(path)
     except KinspectError as error:
         raise click.UsageError(escape(str(error))) from None
+    return path
 
 
-schema_option = click.option(
+_schema_option = partial(
+    click.option,
     "--schema",
     metavar="DIR|FILE",
     shell_complete=files,
     is_eager=True,
-    expose_value=False,
     callback=_lay_over,
     help="Message definitions (JSON, as in brokers' sources) that stand before kinspect's own.",
 )
-SCHEMA = (schema_option,)
+schema_option = _schema_option(expose_value=False)
+SCHEMA = (_schema_option(),)

@@ -314,6 +314,18 @@ def test_a_capture_that_tells_no_versions_is_a_wrong_use(kinspect, tmp_path):
         assert said in done.err
 
 
+def test_the_key_log_is_that_of_both_captures(kinspect, rows):
+    to, keylog = CAPTURES / "tls/go.pcap.gz", CAPTURES / "tls/go.keys.log"
+    done = kinspect("upgrade", "--to", to, CAPTURES / OLD)
+    assert (done.status, done.out) == (2, "")
+    assert done.err.splitlines()[-1].endswith(
+        "go.pcap.gz: no broker tells its versions there: no Kafka was decoded: the connections are TLS, and no secrets"
+        " were given"
+    )
+    assert {row["to"] for row in rows("--to", to, "--keylog", keylog, CAPTURES / OLD)} == {str(to)}
+    assert {row["to"] for row in answer("upgrade", CAPTURES / OLD, to=to, keylog=keylog)["rows"]} == {str(to)}
+
+
 def test_python_takes_the_path_of_a_capture(tmp_path):
     to = offers(tmp_path / "to.pcap", {METADATA: (0, 5), LIST_OFFSETS: (1, 3)})
     (tmp_path / "made.pcap").write_bytes(pcap(talk(LOW, LOW_ANSWER)))

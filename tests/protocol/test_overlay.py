@@ -178,10 +178,21 @@ def test_messages_of_a_fork_decode_with_its_definitions_alone(tmp_path):
         None,
     )
     assert {problem["code"] for problem in line["problems"]} == {"unknown_api"}
+    told = kinspect("latency", "--schema", folder.parent, path, "--format", "table").stdout
+    assert told.splitlines()[-1].startswith(f"next: kinspect read {path} ")
+    assert told.splitlines()[-1].endswith(f" --schema {folder.parent}")
     text = kinspect("schema", "UpdateLicense", "--schema", folder.parent).stdout
     assert [line.split()[-3:] for line in text.splitlines()[2:]] == [
         ["--schema", "+request.nodes", "+request.epoch"]
     ]
+
+
+def test_definitions_are_an_input_that_is_not_overwritten(tmp_path):
+    path = tmp_path / "definitions.json"
+    path.write_text(TEXT)
+    done = kinspect("read", CAPTURES / "4.4.0/nano.pcap", "--schema", path, "-o", path, "--force")
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (2, f"Error: {path}: is one of the inputs")
+    assert path.read_text() == TEXT
 
 
 def test_python_takes_definitions_once(tmp_path):
