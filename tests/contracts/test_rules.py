@@ -96,6 +96,7 @@ VALUES = {
 """Values of options of which not everything is one."""
 ELSEWHERE = {
     "__init__.resolve_command": "a command that there is not",
+    "answerscommand.parse_args": "an option that only other answers have",
     "explorecommand.explore": "no terminal",
     "livecommand.live": "no interface",
     "options.split": "one of the names of an option",
