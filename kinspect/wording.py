@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+NAMELESS = "without a name (see --topic-names)"
+"""What topic ids are for which no response told a name, and what helps."""
 MEANT = 4
 """Most names that `did_you_mean` lists."""
 

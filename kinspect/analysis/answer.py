@@ -6,7 +6,7 @@ The rows' keys are in docs/answers.md. Parts of a run whose connections are whol
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 from kinspect import state
@@ -71,6 +71,16 @@ class ResultContext(NamedTuple):
         """The topic's name, or its id if no message names it; None for no topic."""
         name, topic_id = topic
         return name if topic_id is None else name or self.topic(topic_id) or topic_id
+
+    def halves(self, topics: Iterable[Topic]) -> dict[Topic, bool]:
+        """Of which topics only a half is known: True for an id without a name, False for a name without an id. Two
+        different halves may be one topic."""
+        named = {name for _, name, _ in self.names.all()[0]}
+        return {
+            topic: topic[0] is None
+            for topic in topics
+            if (topic[0] not in named if topic[1] is None else not (topic[0] or self.topic(topic[1])))
+        }
 
 
 class RecordStore(Generic[R]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, ClassVar
@@ -47,7 +47,7 @@ from kinspect.kafka.wire.lineorder import LineKey
 from kinspect.kafka.wire.message import WireMessage
 from kinspect.output.columns import Column
 from kinspect.protocol.apikeys import FETCH, PRODUCE, SHARE_FETCH
-from kinspect.wording import counted
+from kinspect.wording import NAMELESS, counted
 
 READINGS_KEPT = 100_000
 """Most partitions of all consumers."""
@@ -267,17 +267,19 @@ class Deliveries(Answer):
         topics, ids = self._topics_by_name(context)
         consumers = {client: found.incomplete for client, found in self._consumers.items()}
         waiting = _Waiting(readings, logs, self._holes, self._groups.named(context))
+        unclear = self._unclear(context, topics)
         chosen = cutting_more(context.options - self.row_keys.keys(), *TIMES)
         rows = []
         for (topic, client), own in partitions.items():
             delays = Delays()
             for (index, _), reading in sorted(own.items()):
                 delays.add(index, logs.get((topic, index), NO_BATCHES), reading.stretches)
-            left = None if chosen else waiting.count(topic, client, own)
+            left = None if chosen or topic in unclear else waiting.count(topic, client, own)
             if left == 0 and not any(reading.stretches for reading in own.values()):
                 continue
             indexes = {index for index, _ in own}
             of_topic = topics.get(topic, _Topic())
+            hidden = dict.fromkeys(("records", "untimed", "unplaced") if topic in unclear else ())
             rows.append(
                 {
                     "topic": topic,
@@ -295,9 +297,19 @@ class Deliveries(Answer):
                     "let_go": sum(let_go.get((topic, index), 0) for index in indexes)
                     + sum(reading.let_go for reading in own.values()),
                     "incomplete": of_topic.incomplete + consumers.get(client, 0),
+                    **hidden,
                 }
             )
         return sorted(rows, key=_place_of)
+
+    def _unclear(self, context: ResultContext, produced: Container[str]) -> set[str | None]:
+        """Topics that are read by an id without a name, where some are produced to by name alone, or the reverse: they
+        may be the same."""
+        written = [topic for (topic,), _ in self._topics.items()]
+        read = {key[3] for key, _ in self._readings.items() if context.topic_name(key[3]) not in produced}
+        halves = context.halves([*written, *read])
+        there = {not halves[topic] for topic in written if topic in halves}
+        return {context.topic_name(topic) for topic in read if halves.get(topic) in there}
 
     def _topics_by_name(self, context: ResultContext) -> tuple[dict[str, _Topic], dict[str, str]]:
         """What is known of a topic's Produce requests, and its id, by its name."""
@@ -418,7 +430,7 @@ def _slowest_object(slowest: Slowest | None) -> Row | None:
 def _place_of(row: Row) -> tuple[Any, ...]:
     """The order of rows: those whose records take longest first."""
     names = row["topic"], row["client_id"] or "", row["client_ip"]
-    return -(row["delay_ms"]["p99"] or 0), -row["records"], *names
+    return -(row["delay_ms"]["p99"] or 0), -(row["records"] or 0), *names
 
 
 def _time(time: int | None) -> int:
@@ -444,7 +456,13 @@ def _frame_texts(slowest: Row | None) -> str:
 def _notes(rows: list[Row], _: Row) -> list[str]:
     several = sum(bool(row["two_clocks"]) for row in rows)
     lost = {row["topic"]: row["unplaced"] for row in rows if row["unplaced"]}
+    unclear = counted(sum(row["partitions"] for row in rows if row["records"] is None), "partition")
     return [
+        *(
+            [f"RECORDS ?: consumers or producers of {unclear} use a topic id {NAMELESS}."]
+            if any(row["records"] is None for row in rows)
+            else []
+        ),
         *(
             [f"{counted(several, 'row')} with ends of two files or interfaces, whose clocks may differ"]
             if several
@@ -459,7 +477,7 @@ def _notes(rows: list[Row], _: Row) -> list[str]:
 
 def _is_unjoined(row: Row) -> bool:
     """True for a row of records whose Produce is not in the capture."""
-    return not (row["records"] or row["not_delivered"] or row["let_go"] or row["again"])
+    return row["records"] == 0 and not (row["not_delivered"] or row["let_go"] or row["again"])
 
 
 ANSWER = Definition(

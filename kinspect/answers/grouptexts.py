@@ -11,6 +11,7 @@ from kinspect.answers.celltexts import known, lasting, listed, longest
 from kinspect.answers.definition import Clock
 from kinspect.filters.filterdefinitions import TIMES, cutting_more, kinds
 from kinspect.output.columns import Row
+from kinspect.wording import NAMELESS
 
 LAGS_SHOWN = 3
 NAMED = 10
@@ -81,15 +82,16 @@ def why_no_lag(rows: list[Row], capture: Row) -> list[str]:
     unknown = [one for row in rows for one in row.get("committed", {}).values() if one["lag"] is None]
     if unknown and cutting_more({*capture["filters"]} - kinds().keys(), *TIMES):
         return ["LAG ?: it is not known whether what the filters left out commits or reads further."]
-    return [why for why, holds in _WHY_NO_LAG.items() if any(map(holds, unknown))]
+    reasons = [why for why, holds in _WHY_NO_LAG.items() if any(map(holds, unknown))]
+    others = f", unless by a topic id {NAMELESS}" if capture["unresolved_topic_ids"] else ""
+    return [f"LAG ?: {why}{others if why == _NO_END else ''}." for why in reasons]
 
 
+_NO_END = "no Fetch or ListOffsets told how far a partition goes since the commit"
 _WHY_NO_LAG: dict[str, Callable[[Row], bool]] = {
-    "LAG ?: it was cut whether the transaction of a commit was committed.": lambda one: one["offset"] is None,
-    "LAG ?: no Fetch or ListOffsets told how far a partition goes since the commit.": lambda one: (
-        one["offset"] is not None and not _reaches(one)
-    ),
-    "LAG ?: behind a commit are more control records, or aborted ones, than there is room for.": lambda one: (
+    "it was cut whether the transaction of a commit was committed": lambda one: one["offset"] is None,
+    _NO_END: lambda one: one["offset"] is not None and not _reaches(one),
+    "behind a commit are more control records, or aborted ones, than there is room for": lambda one: (
         one["offset"] is not None and _reaches(one)
     ),
 }

@@ -115,7 +115,7 @@ _CAUSES: dict[str, Callable[[Any], str]] = {
     "clock_steps": lambda steps: step_text(steps) if steps["connections"] else "",
     "late_packets": lambda count: f"{wording.counted(count, 'packet')} out of time",
     "caps_hit": lambda caps: f"limits reached: {', '.join(caps)}",
-    "unresolved_topic_ids": lambda count: f"{wording.counted(count, 'topic id')} without a name",
+    "unresolved_topic_ids": lambda count: f"{wording.counted(count, 'topic id')} {wording.NAMELESS}",
     "unknown_to_filters": _unknown,
 }
 """Lines by the keys of the summary, in their order."""

@@ -32,6 +32,7 @@ from kinspect.kafka.wire.pair import ANSWERED, NO_RESPONSE, ORPHAN, UNANSWERED
 from kinspect.kafka.wire.wait import CAUSES
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import ENVELOPE
+from kinspect.wording import NAMELESS
 
 PACKETS, SEGMENTS, HEADS, BODIES, WAITS = "packets", "segments", "heads", "bodies", "waits"
 """What a filter needs: times of packets, both ends of segments, the heads of messages, decoded bodies, or the causes of
@@ -317,9 +318,7 @@ TOPIC = Matching(
     offered=lambda facts: facts.summary.topics,
     left_out={
         "topics": _named_topics,
-        "topic ids without a name (--topic-names takes them)": lambda facts: (
-            facts.summary.unresolved_topic_ids
-        ),
+        f"topic ids {NAMELESS}": lambda facts: facts.summary.unresolved_topic_ids,
     },
 )
 GROUP = Matching(

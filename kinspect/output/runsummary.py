@@ -9,7 +9,7 @@ from kinspect.output.escape import escape
 from kinspect.output.filterhint import filter_hint
 from kinspect.output.tally import Tally
 from kinspect.tls.keylog import NONE_GIVEN
-from kinspect.wording import counted
+from kinspect.wording import NAMELESS, counted
 
 SERVER_NAMES_SHOWN = 3
 COUNTS_SHOWN = 8
@@ -23,7 +23,7 @@ COUNTED = {
     "left_packets": "packets captured but not decoded, as the run ended: {}",
     "tls_not_decrypted": "TLS not decrypted: {}",
     "packets_without_tcp": "packets without TCP: {}",
-    "unresolved_topic_ids": "topic ids without a name: {}",
+    "unresolved_topic_ids": f"topic ids {NAMELESS}: {{}}",
     "caps_hit": "caps hit: {}",
 }
 """Keys of the summary that have a line of their own where they are not 0."""

@@ -1466,7 +1466,14 @@ def test_a_lag_that_is_not_known_is_explained(kinspect, tmp_path):
     commit(wire, 200, 5)
     path = tmp_path / "made.pcap"
     path.write_bytes(pcap(wire.packets()))
-    assert "\nLAG ?: no Fetch" in kinspect("groups", "--format", "table", path).out
+    told = "LAG ?: no Fetch or ListOffsets told how far a partition goes since the commit"
+    assert f"\n{told}.\n" in kinspect("groups", "--format", "table", path).out
+    part = {"partition_index": 0, "error_code": 0, "high_watermark": 9}
+    topics = [{"topic_id": "AAAAAAAAAAAAAAAAAAAAAg", "partitions": [part]}]
+    wire.ask("f", FETCH, 300, {"replica_id": -1}, {"responses": topics}, version=13)
+    path.write_bytes(pcap(wire.packets()))
+    shown = " ".join(kinspect("groups", "--format", "table", path).out.split())
+    assert f"{told}, unless by a topic id without a name (see --topic-names)." in shown
 
 
 def test_a_group_that_is_not_there_is_said_to_be_filtered(kinspect):

@@ -206,7 +206,7 @@ def test_topics_that_are_ids_alone(kinspect, made, tmp_path):
     path = made(fetch_by_id)
     line = instead(kinspect("read", "--topic", "nosuch", path))
     assert line == (
-        f"no exchange passes --topic; topic ids without a name (--topic-names takes them) there are: {ID} 1"
+        f"no exchange passes --topic; topic ids without a name (see --topic-names) there are: {ID} 1"
     )
     names = tmp_path / "names"
     names.write_text(f"{ID} orders\n")

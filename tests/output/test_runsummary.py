@@ -138,7 +138,7 @@ def test_a_summary_of_losses():
         " first one holds)",
         "packets dropped by the capturing kernel: 5",
         "packets without TCP: arp 12, udp 3",
-        "topic ids without a name: 1",
+        "topic ids without a name (see --topic-names): 1",
         "caps hit: in_flight 3",
     ]
 
