@@ -10,11 +10,7 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.wire.lineorder import LineKey
 from kinspect.model import drop_oldest
 from kinspect.protocol import schema
-from kinspect.protocol.apikeys import (
-    JOIN_GROUP,
-    LEAVE_GROUP,
-    OFFSET_COMMIT,
-)
+from kinspect.protocol.apikeys import JOIN_GROUP, LEAVE_GROUP, OFFSET_COMMIT
 
 CONNECTIONS_LOOKED_AT: Final = 10_000
 """Last connections of which a request of a member was looked at: later ones on them show nothing new."""

@@ -25,9 +25,7 @@ from kinspect.kafka.wire.pair import UNANSWERED
 from kinspect.kafka.wire.wait import IDLE
 from kinspect.model import NS_PER_SECOND, PROBLEM_CODES, REQUEST, RESPONSE
 from kinspect.protocol import schema
-from kinspect.protocol.apikeys import (
-    PRODUCE,
-)
+from kinspect.protocol.apikeys import PRODUCE
 
 COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
 LABELS = 200

@@ -88,10 +88,7 @@ BY = {
     "transactional_id": RowKey(
         ("transactional_id",), lambda exchange: exchange.summary.transactional_ids or [None]
     ),
-    "broker": RowKey(
-        ("broker",),
-        lambda exchange: [_broker(exchange.connection)],
-    ),
+    "broker": RowKey(("broker",), lambda exchange: [_broker(exchange.connection)]),
     TOPIC: RowKey((TOPIC,), _topics),
     PARTITION: RowKey((PARTITION,), _partitions),
     "minute": RowKey(("minute",), lambda exchange: [_minute(exchange)]),

@@ -269,11 +269,7 @@ CAPS: dict[str, tuple[str, Size | Duration | Count, str]] = {
     "idle_timeout": ("idle_timeout_ns", DURATION, "Flush connections after this much silence (capture time)"),
     "max_message_bytes": ("message_bytes", SIZE, "Do not decode the bodies of longer messages"),
     "max_buffered_bytes": ("buffered_bytes", SIZE, "Bytes that wait after a gap in one direction"),
-    "max_buffered_segments": (
-        "buffered_segments",
-        COUNT,
-        "Segments that wait after a gap in one direction",
-    ),
+    "max_buffered_segments": ("buffered_segments", COUNT, "Segments that wait after a gap in one direction"),
     "max_total_bytes": ("total_bytes", SIZE, "Bytes held over all connections, a quarter of it after gaps"),
     "max_in_flight": ("in_flight", COUNT, "Requests without a response on one connection"),
     "max_connections": ("connections", COUNT, "Connections tracked at once"),

@@ -344,11 +344,7 @@ class BodySummary:
         if self.record_bytes is None or not self._found.record_topics:
             return []
         return [
-            {
-                "topic": topic,
-                "count": _record_count(sets),
-                "bytes": sum([len(field.value) for field in sets]),
-            }
+            {"topic": topic, "count": _record_count(sets), "bytes": sum([len(field.value) for field in sets])}
             for topic, sets in self._found.record_topics.items()
         ]
 

@@ -138,13 +138,7 @@ def segments(block: Block, counts: Counts) -> list[Segment]:
 
 
 def walk(
-    cursor: Cursor,
-    data: bytes,
-    start: int,
-    end: int,
-    wire_length: int,
-    link_type: int,
-    time: int | None,
+    cursor: Cursor, data: bytes, start: int, end: int, wire_length: int, link_type: int, time: int | None
 ) -> bool:
     """Read one packet layer by layer. True: the cursor holds a segment. False: `cursor.reason` says why it does not."""
     cursor.reset(data, start, end, wire_length, time)

@@ -36,11 +36,7 @@ class Decoded:
     __slots__ = ("body", "complete", "layout", "problems")
 
     def __init__(
-        self,
-        body: Body | None,
-        layout: Layout | None,
-        complete: bool,
-        problems: tuple[Problem, ...] = (),
+        self, body: Body | None, layout: Layout | None, complete: bool, problems: tuple[Problem, ...] = ()
     ) -> None:
         self.body = body
         self.layout = layout

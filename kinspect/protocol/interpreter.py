@@ -122,14 +122,7 @@ def interpret(
 
 class _BodyReader:
     def __init__(
-        self,
-        layout: Layout,
-        data: bytes,
-        pos: int,
-        end: int,
-        base: int,
-        spans: bool,
-        max_memory: int | None,
+        self, layout: Layout, data: bytes, pos: int, end: int, base: int, spans: bool, max_memory: int | None
     ) -> None:
         self.layout = layout
         self.data = data

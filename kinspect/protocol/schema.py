@@ -16,13 +16,7 @@ from kinspect.errors import KinspectError
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.protocol.apikeys import LEADER_AND_ISR
 from kinspect.protocol.primitives import ZERO_UUID
-from kinspect.protocol.tabletext import (
-    ApiFile,
-    FieldDefinition,
-    MessageDefinition,
-    read_api,
-    read_messages,
-)
+from kinspect.protocol.tabletext import ApiFile, FieldDefinition, MessageDefinition, read_api, read_messages
 from kinspect.protocol.versions import parse_versions, version_ranges
 
 TABLE: Final = os.path.join(os.path.dirname(__file__), "table")

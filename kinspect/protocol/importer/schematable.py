@@ -225,11 +225,7 @@ def _add_api(
     elif known and known.name != name:
         attributes["old-names"] = " ".join([*attributes.get("old-names", "").split(), known.name])
     table.apis[key] = ApiFile(
-        key,
-        name,
-        _ordered(attributes),
-        message._replace(attributes={}),
-        response._replace(attributes={}),
+        key, name, _ordered(attributes), message._replace(attributes={}), response._replace(attributes={})
     )
 
 
