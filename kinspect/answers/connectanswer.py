@@ -122,7 +122,12 @@ _ToldBy = tuple[LineKey, str, str]
 
 
 def _earliest(one: list[Any], other: list[Any]) -> list[Any]:
-    return sorted(map(tuple, (*one, *other)))[:FRAMES_KEPT]
+    return sorted(map(tuple, (*one, *other)), key=_frames_place)[:FRAMES_KEPT]
+
+
+def _frames_place(frames: tuple[Any, ...]) -> tuple[Any, ...]:
+    at, file, first, last, packets = frames
+    return at, file or "", first, last or 0, packets
 
 
 @dataclass(slots=True)
@@ -448,7 +453,11 @@ ANSWER = Definition(
             rank=4,
             least=24,
         ),
-        Key("frames", "connect_places", "The first five connections: first and last packet"),
+        Key(
+            "frames",
+            "connect_places",
+            "The first five connections: first and last packet, null for one in another file",
+        ),
         Key("meaning", "text", "What it means"),
         Key("advice", "text", "What to do"),
     ),

@@ -106,7 +106,10 @@ def cut(folder, frames):
 
 
 def test_packets_in_another_capture_are_told(tmp_path):
-    _, (lines,) = packets(*cut(tmp_path, 27))
+    paths = cut(tmp_path, 27)
+    (row,) = kinspect.answer("connect", paths, decode_as=PORTS)["rows"]
+    assert row["frames"] == [{"file": str(paths[0]), "first": 25, "last": None, "packets": 7}]
+    _, (lines,) = packets(*paths)
     assert lines[0] == "from 10.77.1.2:42216, in a.pcap"
     assert untimed(lines) == [
         *ALIEN[:3],

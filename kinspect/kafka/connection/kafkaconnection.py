@@ -592,6 +592,7 @@ class KafkaConnection:
         gaps, gap_bytes = (session.gaps, session.gap_bytes) if session else self._gaps
         watch, ports = self._watch, self._ledger.kafka_ports
         first_frame, last_frame = flow.evidence.frames
+        file = first_frame >> FRAME_BITS
         return ConnectionLine(
             key=key,
             connection_id=named.connection_id,
@@ -629,8 +630,11 @@ class KafkaConnection:
             evidence=flow.evidence,
             tls_handshake=(watch.stage or None) if watch else None,
             tls_alerts=self._alerts(),
-            file=self._file_name(first_frame >> FRAME_BITS),
-            frames=(first_frame & FRAME_MASK, last_frame & FRAME_MASK),
+            file=self._file_name(file),
+            frames=(
+                first_frame & FRAME_MASK,
+                last_frame & FRAME_MASK if last_frame >> FRAME_BITS == file else None,
+            ),
         )
 
     def _file_name(self, number: int) -> str | None:

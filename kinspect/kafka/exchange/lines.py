@@ -67,7 +67,8 @@ class ConnectionLine(NamedTuple):
     broker's; of a connection that is not Kafka "client" means the side that opened it, as far as known.
     `conflicting_bytes` were sent again with another value; the first one counts.
     `client_direction` is the client's direction in `evidence` and in `tls_alerts`, which have direction, level and
-    description. `file`, `frames`: where its first and last packet stand.
+    description. `file`, `frames`: where its first and last packet stand,
+    None for a last one in another file.
     `end_reason` is the reassembly's word (docs/architecture.md). `key`: its place in the order of lines. `host`,
     `interface`: where its first packet was captured, if known.
     """
@@ -109,7 +110,7 @@ class ConnectionLine(NamedTuple):
     tls_handshake: str | None = None
     tls_alerts: Sequence[tuple[int, int | None, int | None]] = ()
     file: str | None = None
-    frames: tuple[int, int] = (0, 0)
+    frames: tuple[int, int | None] = (0, 0)
 
     def _side(self, direction: int | None) -> str | None:
         """The sender of a direction."""

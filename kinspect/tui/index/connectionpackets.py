@@ -57,11 +57,11 @@ def packet_text(
 
 
 def _span(store: Store, place: Row) -> PacketSpan:
-    """The packets at a place, of any connection. One that goes on in another capture may end before it begins."""
+    """The packets at a place, of any connection; to the end of the capture if it ends in another one."""
     if place["file"] not in store.inputs.names:
         raise KinspectError("nobody noted where its packets lie")
     file = store.inputs.names.index(place["file"]) << FRAME_BITS
-    last = place["last"] if place["last"] >= place["first"] else FRAME_MASK
+    last = FRAME_MASK if place["last"] is None else place["last"]
     return PacketSpan(file | place["first"], file | last, ())
 
 
