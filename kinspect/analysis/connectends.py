@@ -187,6 +187,7 @@ class ConnectionFailures:
         return None if found == "closed_early" else found
 
     def _know(self, ports: dict[_Port, None], port: _Port) -> None:
+        ports.pop(port, None)  # the one heard of last stands last
         ports[port] = None
         drop_oldest(ports, self._most)
 

@@ -9,6 +9,7 @@ from support.segments import ACK, BROKER, CLIENT, FIN, MS, RST, SECOND, TcpConne
 
 import kinspect
 from kinspect.analysis.answer import ResultContext
+from kinspect.analysis.connectends import ConnectionFailures
 from kinspect.analysis.metrics import CONNECT_FAILURES, KafkaMetrics
 from kinspect.answers.connectanswer import Connect
 from kinspect.kafka.exchange.exchange import Exchange
@@ -72,6 +73,14 @@ def test_metrics_count_them_as_they_end(row):
     }
 
 
+def test_metrics_forget_the_port_of_which_nothing_was_heard_for_longest():
+    failures, again = ConnectionFailures(2), later(5, port=1).syn().reset(BROKER)
+    for port in (1, 2, 1, 3):
+        failures.add(lines_of(in_use(port))[0])
+    (refused,) = lines_of(again)
+    assert failures.problem(refused.to_dict()) == "refused"
+
+
 def assert_well(path):
     found = {
         row["problem"] for row in kinspect.answer("connect", [path])["rows"] if row["severity"] != "note"
@@ -128,6 +137,14 @@ def tells():
     body = {"brokers": brokers, "topics": []}
     talk = TcpConnection(port=50_000).open().say(CLIENT, asks(METADATA, 0, {"topics": []}))
     return talk.say(BROKER, answer(METADATA, 0, body)).send(CLIENT, FIN | ACK).send(BROKER, FIN | ACK)
+
+
+def lines_of(connection):
+    inspector = Inspector(emit=frozenset({"exchange", "connection"}))
+    return [
+        *(each for block in blocks(connection.packets) for each in inspector.feed(block)),
+        *inspector.finish(),
+    ]
 
 
 def later(number=0, port=9093, **ends):
@@ -255,11 +272,8 @@ def test_a_scan_leaves_others_their_room():
     failed = later().open().say(CLIENT, HELLO).say(BROKER, ALERT + b"\x46").fin(BROKER).fin(CLIENT)
     scanned = later(1, port=1).syn().reset(BROKER)
     open_port = later(2, port=2).open().fin(CLIENT).fin(BROKER)
-    answer, lines = Connect(), []
-    for made in (tells(), failed, scanned, open_port):
-        inspector = Inspector(emit=frozenset({"exchange", "connection"}))
-        lines += [each for block in blocks(made.packets) for each in inspector.feed(block)]
-        lines += inspector.finish()
+    answer = Connect()
+    lines = [line for made in (tells(), failed, scanned, open_port) for line in lines_of(made)]
     for part in answer._parts:
         part._most = 20
     answer.add(lines[0])
