@@ -133,8 +133,8 @@ class RecordStore(Generic[R]):
 class Answer(ABC):
     """Accumulator of one answer. `exchanges`: how many were counted; `twins`: copies of those, before or after address
     translation, None if they are counted too; `left_out`: how often something was not kept, as there was too much of
-    it; `unmeasured`: values that the last `result` has not for the same reason; `names_merged`: names that other parts
-    of the run added."""
+    it; `unmeasured`: values that the last `result` has not for the same reason; `unproven`: lines on what it has not as
+    nothing proves that it is Kafka; `names_merged`: names that other parts of the run added."""
 
     lines: ClassVar[frozenset[str]] = frozenset({"exchange"})
     """Types of the lines it takes."""
@@ -150,6 +150,7 @@ class Answer(ABC):
         self._copies = NatCopies()
         self.left_out = 0
         self.unmeasured = 0
+        self.unproven: list[str] = []
         self.names_merged = 0
         self._room = NAMES_KEPT
         self._buckets = 0
@@ -222,6 +223,10 @@ class Answer(ABC):
         values = [row[key] for key in self.row_keys[option]]
         each = [value if isinstance(value, list) else [value] for value in values if value is not None]
         return [str(name) for names in each for name in names]
+
+    def is_chosen(self, row: Row, chooses: Callable[[str, Sequence[str]], bool]) -> bool:
+        """True if all options of the filter let something of the row pass. `chooses`: as in `ResultContext`."""
+        return all(chooses(option, self.names(row, option)) for option in self.row_keys)
 
     @abstractmethod
     def result(self, context: ResultContext) -> list[Row]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
+from kinspect import wording
 from kinspect.analysis.answer import Answer, RecordStore, ResultContext, Row
 from kinspect.analysis.client import CONNECTIONS_KEPT
 from kinspect.analysis.connectends import (
@@ -117,6 +118,8 @@ _DETAIL = """
 
 _Words = tuple[tuple[str, Any], ...]
 """Keys of the detail, with the values that one connection has."""
+_RowPlace = tuple[str, str, int, str, ApiUse | None]
+"""What rows are by: addresses of client and broker, the broker's port, the problem, and the version refused."""
 _ToldBy = tuple[LineKey, str, str]
 """Who told an address: the key of the line, the address of the broker, and the address as told."""
 
@@ -304,22 +307,41 @@ class Connect(Answer):
         for store in (self._endings, self._strange, self._connected):
             for place, ending in store.items():
                 endings.setdefault(place, _Ending()).merge(ending)
-        together: dict[tuple[str, str, int, str, ApiUse | None], _Ending] = {}
+        together: dict[_RowPlace, _Ending] = {}
+        strange: dict[_RowPlace, _Ending] = {}
         for (client_ip, ip, number, ended, use), ending in sorted(endings.items(), key=_by_text):
             port, names = ports.get((ip, number)) or _Port(), named.get(number, [])
             if (ip, number) not in told and len(names) == 1:
                 told[ip, number] = names[0]
             problem = _explained(ended, use, ending, port)
-            if problem is None or not (port.kafka or (ip, number) in told):
+            if problem is None:
                 continue
             of_use = use if problem == "version_refused" else None
-            together.setdefault((client_ip, ip, number, problem, of_use), _Ending()).merge(ending)
+            of_kafka = port.kafka or (ip, number) in told
+            found = together if of_kafka else strange
+            found.setdefault((client_ip, ip, number, problem, of_use), _Ending()).merge(ending)
         down = {key[1:3] for key in together if key[3] == "refused"}
         for (_, ip, number, problem, _), ending in together.items():
             if problem == "closed_idle" and (ip, number) in down:
                 ending.severity = SEVERITIES.index(NOTE)  # the broker was stopped
         rows = [self._row(*key, ending, told.get((key[1], key[2]))) for key, ending in together.items()]
+        self.unproven = [*self._failed_tls(strange, context)]
         return sorted(rows, key=_place)
+
+    def _failed_tls(self, strange: dict[_RowPlace, _Ending], context: ResultContext) -> Iterator[str]:
+        """A line on TLS handshakes that failed where nothing proves that it was Kafka's."""
+        counts: dict[tuple[str, int], int] = {}
+        for key, ending in strange.items():
+            if key[3] == "tls_failed" and self.is_chosen(self._row(*key, ending, None), context.chooses):
+                counts[key[1:3]] = counts.get(key[1:3], 0) + ending.count
+        if counts:
+            addresses = sorted(counts, key=lambda address: (-counts[address], address))
+            ports = {number for _, number in addresses}
+            yield (
+                f"{wording.counted(sum(counts.values()), 'TLS handshake')} failed at "
+                f"{wording.listed([endpoint(*address) for address in addresses])} "
+                f"(--decode-as {'PORT' if len(ports) > 1 else ports.pop()} if that is Kafka)"
+            )
 
     def _row(
         self,

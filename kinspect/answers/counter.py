@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from kinspect.analysis.answer import Answer, ResultContext, Row, rows_of
+from kinspect.analysis.answer import Answer, ResultContext, rows_of
 from kinspect.answers.answerobject import document
 from kinspect.answers.incomplete import AnswerCounts
 from kinspect.filters.filter import Filter
@@ -83,16 +83,13 @@ class AnswerCounter(Sink):
             rows, unresolved = rows_of(
                 answer, ResultContext(names, begin, end, lossy, left_out, self._chooses)
             )
-            rows = [row for row in rows if self._is_chosen(answer, row)]
+            rows = [row for row in rows if answer.is_chosen(row, self._chooses)]
             told = {"unknown_to_filters": unknown, **summary, "unresolved_topic_ids": unresolved}
             served = () if self._filter is None else answer.exempt_apis
             groups, no_room = answer.groups_under_way, answer.left_out + answer.unmeasured
-            taken = AnswerCounts(answer.exchanges, answer.twins, groups, no_room)
+            taken = AnswerCounts(answer.exchanges, answer.twins, groups, no_room, answer.unproven)
             found.append(document(name, told, span, rows, taken, options, served, instead, ended))
         return found
 
     def _chooses(self, option: str, names: Sequence[str]) -> bool:
         return self._filter is None or self._filter.chooses(option, names)
-
-    def _is_chosen(self, answer: Answer, row: Row) -> bool:
-        return all(self._chooses(option, answer.names(row, option)) for option in answer.row_keys)

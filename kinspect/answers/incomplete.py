@@ -14,12 +14,13 @@ Object = dict[str, Any]
 
 class AnswerCounts(NamedTuple):
     """What an answer counted: exchanges; copies of them, which it did not count; groups that had members before them;
-    how often there was no room for more."""
+    how often there was no room for more; lines on what nothing proves to be Kafka."""
 
     exchanges: int
     twins: int | None
     groups: int
     left_out: int
+    unproven: Sequence[str] = ()
 
 
 def why_incomplete(
@@ -27,7 +28,7 @@ def why_incomplete(
 ) -> list[str]:
     """Lines on what is missing, the gravest first; none if nothing is. `summary`: the `summary` line's object;
     `filters`: options of the filter; `ended`: why not all was read."""
-    found = [*_undecoded(summary), *ended, _under_way(summary, counted)]
+    found = [*_undecoded(summary), *ended, *counted.unproven, _under_way(summary, counted)]
     found += [tell(summary[key]) for key, tell in _CAUSES.items() if summary[key]]
     if summary["outcomes"]["orphan"]:
         orphans = summary["outcomes"]["orphan"]

@@ -229,6 +229,7 @@ class Summary(Answer):
     def result(self, context: ResultContext) -> list[Row]:
         self.left_out = sum(answer.left_out for answer in self._answers.values())
         rows = {name: answer.result(context) for name, answer in self._answers.items()}
+        self.unproven = [line for answer in self._answers.values() for line in answer.unproven]
         if context.options:
             # Whether a login was refused, what was left out may show: then that is no finding of its own.
             rows["errors"] = [row for row in rows["errors"] if not _is_unanswered_login(row)]

@@ -307,7 +307,11 @@ INPUT = (
         help="Topic names: a JSON object, or lines `id name`.",
     ),
     click.option(
-        "--decode-as", multiple=True, type=PORT, metavar="PORT", help="This port is Kafka; repeatable."
+        "--decode-as",
+        multiple=True,
+        type=PORT,
+        metavar="PORT",
+        help="This port is Kafka, also where only TLS is seen; repeatable.",
     ),
 )
 

@@ -139,6 +139,30 @@ def tells():
     return talk.say(BROKER, answer(METADATA, 0, body)).send(CLIENT, FIN | ACK).send(BROKER, FIN | ACK)
 
 
+@pytest.mark.parametrize("answer", ["connect", "summary"])
+@pytest.mark.parametrize(
+    ("names", "line"),
+    [
+        (
+            ["expired_librdkafka"],
+            "4 TLS handshakes failed at 10.77.2.2:9196 (--decode-as 9196 if that is Kafka)",
+        ),
+        (
+            ["tls-version_java", "foreign_librdkafka"],
+            "6 TLS handshakes failed at 10.77.2.2:9197, 10.77.2.2:9199 (--decode-as PORT if that is Kafka)",
+        ),
+    ],
+)
+def test_failed_tls_that_nothing_shows_to_be_of_kafka_is_a_line_and_no_row(names, line, answer):
+    paths = [next(CAPTURES.glob(f"connect/{name}.pcap*")) for name in names]
+    found = kinspect.answer(answer, paths)
+    assert not [row for row in found["rows"] if row["severity"] != "note"]
+    assert line in found["capture"]["incomplete"]
+    if answer == "connect":
+        others = kinspect.answer(answer, paths, filter={"client_host": "10.9.9.9"})["capture"]["incomplete"]
+        assert "--decode-as" not in "".join(others)
+
+
 def lines_of(connection):
     inspector = Inspector(emit=frozenset({"exchange", "connection"}))
     return [
@@ -385,7 +409,7 @@ def test_captures_that_tell_too_little(told):
 
 
 def test_fail_on_error(kinspect):
-    for name, status in (("refused_java", 4), ("http_curl", 0)):
+    for name, status in (("refused_java", 4), ("http_curl", 0), ("tls-version_java", 0)):
         assert (
             kinspect("connect", next(CAPTURES.glob(f"connect/{name}.pcap*")), "--fail-on", "error").status
             == status
