@@ -41,6 +41,8 @@ _TOO_LARGE = "packets_too_large"
 NO_ANSWER = "no_answer"
 NO_RESPONSE, HELLO_CLOSED = "unanswered", "hello_closed"
 """Ends that other connections must explain: see `explained`."""
+_KAFKA, _PLAIN, _TLS, _HALVED, _TOLD = "kafka", "plain", "tls", "halved", "told"
+"""What connections to a port were, see `explained`, and that a broker told it."""
 
 
 @dataclass(slots=True)
@@ -143,12 +145,8 @@ class ConnectionFailures:
     def __init__(self, most: int) -> None:
         self._most = most
         self._open = OpenConnections(most)
-        # Ports by address: of Kafka, of it in clear, of TLS, one-sided, and told by brokers; those of names have none.
-        self._kafka: dict[_Port, None] = {}
-        self._plain: dict[_Port, None] = {}
-        self._tls: dict[_Port, None] = {}
-        self._halved: dict[_Port, None] = {}
-        self._told: dict[_Port, None] = {}
+        # What is known of ports by address: those of names have none. The one heard of last stands last.
+        self._ports: dict[_Port, set[str]] = {}
 
     def add(self, exchange: Exchange) -> None:
         """Take an exchange."""
@@ -156,40 +154,32 @@ class ConnectionFailures:
         if ends.connection_id:
             self._open.note(exchange)
         if exchange.outcome == ANSWERED:
-            port = ends.broker_ip, ends.broker_port
-            self._know(self._kafka, port)
-            if not ends.tls:
-                self._know(self._plain, port)
+            self._know((ends.broker_ip, ends.broker_port), _KAFKA if ends.tls else _PLAIN)
             for host, number in nodes_told(exchange):
-                self._know(self._told, (ip_text(host), number))
+                self._know((ip_text(host), number), _TOLD)
 
     def problem(self, line: Line) -> str | None:
         """The problem of a connection that ended; None for none."""
         broker = line["broker"]
         port = broker["ip"], broker["port"]
         if line["tls_handshake"] == "done":
-            self._know(self._tls, port)
+            self._know(port, _TLS)
         if is_one_sided(line):
-            self._know(self._halved, port)
-        end = self._open.ended(line)
+            self._know(port, _HALVED)
+        end, known = self._open.ended(line), self._ports.get(port, set())
         if (
             end is None
             or end.severity == NOTE
-            or not (
-                speaks_kafka(line)
-                or port in self._kafka
-                or port in self._told
-                or (None, port[1]) in self._told
-            )
+            or not (speaks_kafka(line) or known & {_KAFKA, _PLAIN, _TOLD} or (None, port[1]) in self._ports)
         ):
             return None
-        found = explained(end.problem, port in self._plain, port in self._tls, port in self._halved, False)
+        found = explained(end.problem, _PLAIN in known, _TLS in known, _HALVED in known, False)
         return None if found == "closed_early" else found
 
-    def _know(self, ports: dict[_Port, None], port: _Port) -> None:
-        ports.pop(port, None)  # the one heard of last stands last
-        ports[port] = None
-        drop_oldest(ports, self._most)
+    def _know(self, port: _Port, fact: str) -> None:
+        known = self._ports[port] = self._ports.pop(port, set())
+        known.add(fact)
+        drop_oldest(self._ports, self._most)
 
 
 def nodes_told(exchange: Exchange) -> Iterator[tuple[str, int]]:

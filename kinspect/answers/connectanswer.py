@@ -27,7 +27,7 @@ from kinspect.analysis.connectends import (
     speaks_kafka,
 )
 from kinspect.analysis.histogram import Histogram
-from kinspect.analysis.record import GREATEST, LEAST, Record
+from kinspect.analysis.record import GREATEST, LEAST, Record, TimedRecord
 from kinspect.analysis.windows import Busiest, Windows
 from kinspect.answers import celltexts
 from kinspect.answers.celltexts import plain
@@ -114,8 +114,8 @@ PROBLEMS = {
 _DETAIL = """
     syns waited_ms code mtu sender bytes times alert stage server_name protocol api version idle_ms per_second threshold
 """.split()
-
-
+_SEVERITIES = {"closed_early": NOTE, "churn": WARNING}
+"""Severities of problems that other connections explain, where it is not that of the end."""
 _Words = tuple[tuple[str, Any], ...]
 """Keys of the detail, with the values that one connection has."""
 _RowPlace = tuple[str, str, int, str, ApiUse | None]
@@ -125,25 +125,19 @@ _ToldBy = tuple[LineKey, str, str]
 
 
 def _earliest(one: list[Any], other: list[Any]) -> list[Any]:
-    return sorted(map(tuple, (*one, *other)), key=_frames_place)[:FRAMES_KEPT]
-
-
-def _frames_place(frames: tuple[Any, ...]) -> tuple[Any, ...]:
-    at, file, first, last, packets = frames
-    return at, file or "", first, last or 0, packets
+    return sorted(map(tuple, (*one, *other)), key=lambda each: each[:3])[:FRAMES_KEPT]
 
 
 @dataclass(slots=True)
-class _Ending(Record):
-    """Connections that ended alike. `severity`: place in `SEVERITIES`; `words`: what they ended with, keys of the
-    detail and values; `idle`: silences before the end; `frames`: start, file, first and last frame, and packets."""
+class _Ending(TimedRecord):
+    """Connections that ended alike. `severity`: place in `SEVERITIES`; `sent`: how often what was lost was; `words`:
+    what they ended with, keys of the detail and values; `idle`: silences before the end; `frames`: start, file, first
+    and last frame, and packets."""
 
     count: int = 0
-    first: str | None = field(default=None, metadata=LEAST)
-    last: str | None = field(default=None, metadata=GREATEST)
     severity: int | None = field(default=None, metadata=LEAST)
     syns: int = 0
-    times: int = 0
+    sent: int = 0
     most_bytes: int | None = field(default=None, metadata=GREATEST)
     waited: int | None = field(default=None, metadata=GREATEST)
     words: dict[_Words, int] = field(default_factory=dict)
@@ -266,13 +260,12 @@ class Connect(Answer):
         place = SEVERITIES.index(severity)
         ending.count += 1
         ending.severity = place if ending.severity is None else min(ending.severity, place)
-        if at is not None:
-            ending.first = at if ending.first is None else min(ending.first, at)
-            ending.last = at if ending.last is None else max(ending.last, at)
+        time = None if at is None else epoch_ns(at)
+        ending.note_time(time)
         ending.frames = _earliest(ending.frames or [], [(at or "", *frames.values())])
         if problem == _CONNECTED:
-            if at is not None:
-                ending.windows.add(_CONNECTED, epoch_ns(at))
+            if time is not None:
+                ending.windows.add(_CONNECTED, time)
             return
         if client["id"] is not None:
             self.keep(ending.ids, client["id"])
@@ -280,7 +273,7 @@ class Connect(Answer):
         waited = lasted(line)
         if waited is not None:
             ending.waited = waited if ending.waited is None else max(ending.waited, waited)
-        ending.times += words.pop("times", 0)
+        ending.sent += words.pop("times", 0)
         size = words.pop("bytes", None)
         if size is not None:
             ending.most_bytes = size if ending.most_bytes is None else max(ending.most_bytes, size)
@@ -324,7 +317,7 @@ class Connect(Answer):
         for (_, ip, number, problem, _), ending in together.items():
             if problem == "closed_idle" and (ip, number) in down:
                 ending.severity = SEVERITIES.index(NOTE)  # the broker was stopped
-        rows = [self._row(*key, ending, told.get((key[1], key[2]))) for key, ending in together.items()]
+        rows = [self._row(key, ending, told.get(key[1:3])) for key, ending in together.items()]
         self.unproven = [*self._failed_tls(strange, context)]
         return sorted(rows, key=_place)
 
@@ -332,7 +325,7 @@ class Connect(Answer):
         """A line on TLS handshakes that failed where nothing proves that it was Kafka's."""
         counts: dict[tuple[str, int], int] = {}
         for key, ending in strange.items():
-            if key[3] == "tls_failed" and self.is_chosen(self._row(*key, ending, None), context.chooses):
+            if key[3] == "tls_failed" and self.is_chosen(self._row(key, ending, None), context.chooses):
                 counts[key[1:3]] = counts.get(key[1:3], 0) + ending.count
         if counts:
             addresses = sorted(counts, key=lambda address: (-counts[address], address))
@@ -343,36 +336,20 @@ class Connect(Answer):
                 f"(--decode-as {'PORT' if len(ports) > 1 else ports.pop()} if that is Kafka)"
             )
 
-    def _row(
-        self,
-        client_ip: str,
-        ip: str,
-        number: int,
-        problem: str,
-        use: ApiUse | None,
-        ending: _Ending,
-        told: _ToldBy | None,
-    ) -> Row:
+    def _row(self, place: _RowPlace, ending: _Ending, told: _ToldBy | None) -> Row:
+        client_ip, ip, number, problem, use = place
         known = self._ids.known(client_ip)
         ids = ending.ids or (known.ids if known is not None else set())
-        severity = SEVERITIES[ending.severity or 0]
-        if problem in ("tls_expected", "tls_not_expected", "tls_failed", "version_refused"):
-            severity = SEVERE
-        elif problem == "closed_early":
-            severity = NOTE
-        elif problem == "churn":
-            severity = WARNING
         return {
             "problem": problem,
-            "severity": severity,
+            "severity": _SEVERITIES.get(problem, SEVERITIES[ending.severity or 0]),
             "client_ip": client_ip,
             "client_id": next(iter(ids)) if len(ids) == 1 else None,
             "broker": endpoint(ip, number),
             "told_by": told and told[1],
             "told_as": told and told[2],
             "count": ending.count,
-            "first": ending.first,
-            "last": ending.last,
+            **ending.times,
             "detail": _detail(problem, ending, use),
             "frames": [
                 dict(zip(("file", "first", "last", "packets"), each[1:], strict=True))
@@ -407,7 +384,7 @@ def _detail(problem: str, ending: _Ending, use: ApiUse | None) -> Row:
     if problem == "no_answer":
         found["waited_ms"] = milliseconds(ending.waited)
     elif problem == "large_packets_lost":
-        found["bytes"], found["times"] = ending.most_bytes, ending.times
+        found["bytes"], found["times"] = ending.most_bytes, ending.sent
     elif problem == "closed_idle":
         found["idle_ms"] = milliseconds(ending.idle.result().median)
     elif problem == "churn":
@@ -441,7 +418,7 @@ def _details(row: Row, clock: Clock) -> list[str]:
     return [row["meaning"], row["advice"]]
 
 
-_STYLES = {SEVERE: celltexts.ERROR, WARNING: celltexts.NOTE}
+STYLES = {SEVERE: celltexts.ERROR, WARNING: celltexts.NOTE}
 
 ANSWER = Definition(
     Connect,
@@ -455,7 +432,7 @@ ANSWER = Definition(
             "What went wrong",
             "PROBLEM",
             lambda problem: problem.replace("_", " "),
-            style=lambda row: _STYLES.get(row["severity"], ""),
+            style=lambda row: STYLES.get(row["severity"], ""),
         ),
         Key("severity", "text", "error, warning or note"),
         Key("client_ip", "text", "", "ADDRESS", plain, rank=1, opens="client-host"),

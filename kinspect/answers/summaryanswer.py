@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from kinspect import state
 from kinspect.analysis.answer import Answer, ResultContext, Row
+from kinspect.analysis.connectends import NOTE, SEVERE, SEVERITIES, WARNING
 from kinspect.analysis.expected import EXPECTED
 from kinspect.analysis.grouprows import SHARE
 from kinspect.analysis.histogram import Histogram
@@ -16,7 +17,7 @@ from kinspect.answers import celltexts
 from kinspect.answers.authanswer import Auth
 from kinspect.answers.brokersanswer import Brokers
 from kinspect.answers.clientsanswer import Clients, ClientUse
-from kinspect.answers.connectanswer import PROBLEMS, Connect
+from kinspect.answers.connectanswer import PROBLEMS, STYLES, Connect
 from kinspect.answers.definition import Definition, Key
 from kinspect.answers.errorsanswer import UNANSWERED, Errors
 from kinspect.answers.groupsanswer import Groups
@@ -31,9 +32,6 @@ from kinspect.protocol import schema
 from kinspect.protocol.apikeys import FETCH, PRODUCE, SHARE_FETCH
 from kinspect.wording import counted
 
-ERROR, WARNING, NOTE = "error", "warning", "note"
-SEVERITIES = (ERROR, WARNING, NOTE)
-"""Severities, the worst first."""
 NAMED = 3
 """Names in a finding's text."""
 INT64_MOST = (1 << 63) - 1
@@ -295,11 +293,11 @@ def _failures(rows: Rows) -> Iterator[Finding]:
     refused = [row for row in rows["auth"] if row["failed"] or row["probably_failed"]]
     count = sum(row["failed"] + row["probably_failed"] for row in refused)
     who = _listed(row["principal"] or row["client_id"] or row["client_ip"] for row in refused)
-    yield Finding("logins_refused", ERROR, count, who, "auth")
+    yield Finding("logins_refused", SEVERE, count, who, "auth")
     # A login that was refused is one finding.
     clients = {(row["client_id"], row["client_ip"]) for row in refused}
     unexpected = [row for row in rows["errors"] if row["expected"] is False and not _is_refusal(row, clients)]
-    for name, severity in (("unanswered", ERROR), ("errors", WARNING)):
+    for name, severity in (("unanswered", SEVERE), ("errors", WARNING)):
         chosen = [row for row in unexpected if (row["error"] == UNANSWERED) == (name == "unanswered")]
         text = _listed(f"{row['api'] or UNKNOWN_API} {row['error']}" for row in chosen)
         yield Finding(name, severity, sum(map(_times, chosen)), text, "errors")
@@ -336,7 +334,12 @@ def _groups(rows: Rows) -> Iterator[Finding]:
 
 
 def _transactions(rows: Rows) -> Iterator[Finding]:
-    for outcome, severity in (("fenced", ERROR), ("timed_out", ERROR), ("aborted", WARNING), ("open", NOTE)):
+    for outcome, severity in (
+        ("fenced", SEVERE),
+        ("timed_out", SEVERE),
+        ("aborted", WARNING),
+        ("open", NOTE),
+    ):
         ids = [
             row["transactional_id"]
             for row in rows["transactions"]
@@ -402,7 +405,6 @@ _WORDS = {
 """Findings whose names alone do not say what is counted."""
 CONTENTS = frozenset({"brokers", "clients", "groups", "topics"})
 """Findings that say what there is."""
-_STYLES = {ERROR: celltexts.ERROR, WARNING: celltexts.NOTE}
 
 
 def _next(file: str, rows: list[Row]) -> str:
@@ -423,7 +425,7 @@ ANSWER = Definition(
             "Name of the finding",
             "FINDING",
             lambda name: _WORDS.get(name) or name.replace("_", " "),
-            style=lambda row: _STYLES.get(row["severity"], ""),
+            style=lambda row: STYLES.get(row["severity"], ""),
         ),
         Key("severity", "text", "error, warning or note"),
         Key("count", "long", "How many there are", "COUNT"),
