@@ -134,7 +134,7 @@ class Answer(ABC):
     """Accumulator of one answer. `exchanges`: how many were counted; `twins`: copies of those, before or after address
     translation, None if they are counted too; `left_out`: how often something was not kept, as there was too much of
     it; `unmeasured`: values that the last `result` has not for the same reason; `unproven`: lines on what it has not as
-    nothing proves that it is Kafka; `names_merged`: names that other parts of the run added."""
+    nothing proves that it belongs there; `names_merged`: names that other parts of the run added."""
 
     lines: ClassVar[frozenset[str]] = frozenset({"exchange"})
     """Types of the lines it takes."""

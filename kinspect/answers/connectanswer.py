@@ -67,7 +67,7 @@ PROBLEMS = {
     ),
     "unreachable": Meaning(
         "A router or host says by ICMP that packets do not get there.",
-        "Check routes and firewalls to this address; of packets_too_large, the MTU of the path.",
+        "Check routes and firewalls to this address, and that advertised.listeners tells one that can be reached.",
     ),
     "large_packets_lost": Meaning(
         "Small segments pass; full-sized ones are sent again and again and never acknowledged.",
@@ -86,8 +86,8 @@ PROBLEMS = {
         "Check the certificates, who trusts whom, the names in them, and the versions and ciphers of both sides.",
     ),
     "not_kafka": Meaning(
-        "Something that is not Kafka was sent to Kafka's port, or came back for a request (sender broker).",
-        "Find out who asks: a health check, a scanner, a wrong port. Of a response: check advertised.listeners.",
+        "Something that is not Kafka was sent to Kafka's port.",
+        "Find out who asks: a health check, a scanner, a client with a wrong port.",
     ),
     "version_refused": Meaning(
         "The broker closes the connection on a request of this version, without an answer.",
@@ -99,7 +99,7 @@ PROBLEMS = {
     ),
     "login_refused": Meaning(
         "The connection ended within the login.",
-        "See kinspect auth for who was refused, and why.",
+        "Check user, password and mechanism: kinspect auth says who was refused, and why.",
     ),
     "closed_early": Meaning(
         "The connection was closed before an answer: health checks do that.",
@@ -111,9 +111,25 @@ PROBLEMS = {
     ),
 }
 """The problems, those that explain most first."""
-_DETAIL = """
-    syns waited_ms code mtu sender bytes times alert stage server_name protocol api version idle_ms per_second threshold
-""".split()
+_MEANINGS = {
+    ("unreachable", "packets_too_large"): Meaning(
+        "A router says by ICMP that packets are larger than the path carries; the broker is there.",
+        "In a note smaller packets went on: nothing is to be done. Else let this ICMP pass, or lower the sender's MTU.",
+    ),
+    ("not_kafka", "broker"): Meaning(
+        "A request of Kafka was answered in another protocol: no broker listens at this port.",
+        "Check the port in bootstrap.servers, and that advertised.listeners tells that of a broker.",
+    ),
+}
+"""What problems mean with a code or sender that makes them another thing."""
+_NEXT = {"login_refused": "auth {}", "version_refused": "read {} --errors-only", "churn": "clients {}"}
+"""Commands that show more of a problem than the connections' lines."""
+_OF_ADDRESS = frozenset({"no_answer", "refused", "unreachable", "churn"})
+"""Problems before a client can name itself, whose client id is that of its address."""
+_DETAIL = """syns long, waited_ms double, code text, mtu long, sender text, bytes long, times long, alert text,
+    stage text, server_name text, protocol text, api text, version int, idle_ms double, per_second double,
+    threshold double"""
+"""Keys of the detail, with their kinds."""
 _SEVERITIES = {"closed_early": NOTE, "churn": WARNING}
 """Severities of problems that other connections explain, where it is not that of the end."""
 _Words = tuple[tuple[str, Any], ...]
@@ -319,6 +335,9 @@ class Connect(Answer):
                 ending.severity = SEVERITIES.index(NOTE)  # the broker was stopped
         rows = [self._row(key, ending, told.get(key[1:3])) for key, ending in together.items()]
         self.unproven = [*self._failed_tls(strange, context)]
+        nameless = sum(row["count"] for row in rows if row["client_id"] is None)
+        if nameless and not context.chooses("--client-id", ()):
+            self.unproven.append(f"{wording.counted(nameless, 'failure')} of which --client-id is not known")
         return sorted(rows, key=_place)
 
     def _failed_tls(self, strange: dict[_RowPlace, _Ending], context: ResultContext) -> Iterator[str]:
@@ -338,8 +357,10 @@ class Connect(Answer):
 
     def _row(self, place: _RowPlace, ending: _Ending, told: _ToldBy | None) -> Row:
         client_ip, ip, number, problem, use = place
-        known = self._ids.known(client_ip)
+        known = self._ids.known(client_ip) if problem in _OF_ADDRESS else None
         ids = ending.ids or (known.ids if known is not None else set())
+        detail = _detail(problem, ending, use)
+        meaning = _MEANINGS.get((problem, detail["code"] or detail["sender"])) or PROBLEMS[problem]
         return {
             "problem": problem,
             "severity": _SEVERITIES.get(problem, SEVERITIES[ending.severity or 0]),
@@ -350,12 +371,12 @@ class Connect(Answer):
             "told_as": told and told[2],
             "count": ending.count,
             **ending.times,
-            "detail": _detail(problem, ending, use),
+            "detail": detail,
             "frames": [
                 dict(zip(("file", "first", "last", "packets"), each[1:], strict=True))
                 for each in ending.frames or ()
             ],
-            **PROBLEMS[problem]._asdict(),
+            **meaning._asdict(),
         }
 
 
@@ -376,7 +397,7 @@ def _busiest(ending: _Ending) -> Busiest:
 
 def _detail(problem: str, ending: _Ending, use: ApiUse | None) -> Row:
     """Facts on a row; null what does not apply."""
-    found: Row = dict.fromkeys(_DETAIL)
+    found: Row = dict.fromkeys(key.split()[0] for key in _DETAIL.split(","))
     if ending.words:
         found.update(max(ending.words.items(), key=lambda item: (item[1], str(item[0])))[0])
     if problem in ("no_answer", "refused", "unreachable"):
@@ -407,15 +428,18 @@ def _place(row: Row) -> tuple[Any, ...]:
 
 def _facts(detail: Row) -> Iterator[str]:
     for name, value in detail.items():
-        if value is not None:
-            if name.endswith("_ms"):
-                yield f"{name[:-3]} {celltexts.lasting(value)}"
-            else:
-                yield f"{name.replace('_', ' ')} {value:,}" if isinstance(value, int | float) else str(value)
+        if name.endswith("_ms") and value is not None:
+            yield f"{name[:-3]} {celltexts.lasting(value)}"
+        elif value is not None:
+            yield f"{name.replace('_', ' ')} {celltexts.known(value)}"
 
 
 def _details(row: Row, clock: Clock) -> list[str]:
-    return [row["meaning"], row["advice"]]
+    return [*filter(None, [", ".join(_facts(row["detail"]))]), row["meaning"], row["advice"]]
+
+
+def _next(file: str, rows: list[Row]) -> str:
+    return "kinspect " + _NEXT.get(rows[0]["problem"], "read {} --emit connection").format(file)
 
 
 STYLES = {SEVERE: celltexts.ERROR, WARNING: celltexts.NOTE}
@@ -431,27 +455,20 @@ ANSWER = Definition(
             "text",
             "What went wrong",
             "PROBLEM",
-            lambda problem: problem.replace("_", " "),
+            cell=lambda row: f"{row['severity']}: {row['problem'].replace('_', ' ')}",
             style=lambda row: STYLES.get(row["severity"], ""),
+            least=25,
         ),
         Key("severity", "text", "error, warning or note"),
         Key("client_ip", "text", "", "ADDRESS", plain, rank=1, opens="client-host"),
-        Key("client_id", "text", "The one seen at this address", "CLIENT ID", plain, rank=2),
+        Key("client_id", "text", "That of these connections, or of the address", "CLIENT ID", plain, rank=2),
         Key("broker", "text", "Address and port that it connected to", "BROKER"),
         Key("told_by", "text", "Address of the broker that told it"),
         Key("told_as", "text", "Host and port as told", "ADVERTISED AS", plain, rank=3),
         Key("count", "long", "Connections", "COUNT"),
         Key("first", "time", "When the first of them began"),
         Key("last", "time", "When the last of them began"),
-        Key(
-            "detail",
-            "connect_detail",
-            "Facts by problem; null what does not apply",
-            "DETAIL",
-            lambda detail: ", ".join(_facts(detail)),
-            rank=4,
-            least=24,
-        ),
+        Key("detail", "connect_detail", "Facts by problem; null what does not apply"),
         Key(
             "frames",
             "connect_places",
@@ -461,14 +478,12 @@ ANSWER = Definition(
         Key("advice", "text", "What to do"),
     ),
     structs={
-        "connect_detail": """syns long, waited_ms double, code text, mtu long, sender text, bytes long, times long,
-            alert text, stage text, server_name text, protocol text, api text, version int, idle_ms double,
-            per_second double, threshold double""",
+        "connect_detail": _DETAIL,
         "connect_place": "file text, first long, last long, packets long",
     },
     failures={SEVERE: lambda row: row["severity"] == SEVERE},
-    nothing="no connection failed",
-    more=lambda file, rows: f"kinspect read {file} --emit connection",
+    nothing="no known problem was seen (for requests without an answer: kinspect errors)",
+    more=_next,
     details=_details,
     connections=lambda row: row["frames"],
 )

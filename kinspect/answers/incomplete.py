@@ -14,7 +14,7 @@ Object = dict[str, Any]
 
 class AnswerCounts(NamedTuple):
     """What an answer counted: exchanges; copies of them, which it did not count; groups that had members before them;
-    how often there was no room for more; lines on what nothing proves to be Kafka."""
+    how often there was no room for more; lines on what nothing proves to belong there."""
 
     exchanges: int
     twins: int | None

@@ -408,6 +408,33 @@ def test_captures_that_tell_too_little(told):
     assert told(late) == [], "it begins within the handshake"
 
 
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("expired_librdkafka", ["sender client, alert certificate_expired, stage server_hello"]),
+        ("no-login_java", ["no known problem was seen (for requests without an answer: kinspect errors)"]),
+        ("old-versions_librdkafka", ["api Produce, version 1", "next: kinspect read {} --errors-only"]),
+        ("password_java", ["error: login refused", "next: kinspect auth {} --decode-as 9092"]),
+        (
+            "small-mtu_librdkafka",
+            ["note: unreachable", "code packets_too_large, mtu 1,400", "the broker is there"],
+        ),
+        ("web_java", ["error: not kafka", "A request of Kafka was answered in another protocol"]),
+    ],
+)
+def test_tables(name, shown, kinspect):
+    path = next(CAPTURES.glob(f"connect/{name}.pcap*"))
+    ports = [("--decode-as", port) for port in ("9092", "9196")]
+    text = kinspect("connect", path, *sum(ports, ()), "--format", "table", "--wide").out
+    assert not [each for each in shown if each.format(path) not in text]
+
+
+@pytest.mark.parametrize("name", ["http_curl", "tls-to-plain_java", "health-check_bash"])
+def test_the_client_id_is_not_that_of_another_client_at_the_address(name):
+    (row,) = kinspect.answer("connect", [next(CAPTURES.glob(f"connect/{name}.pcap*"))])["rows"]
+    assert row["client_id"] is None
+
+
 def test_fail_on_error(kinspect):
     for name, status in (("refused_java", 4), ("http_curl", 0), ("tls-version_java", 0)):
         assert (
