@@ -36,28 +36,34 @@ between them: compaction leaves holes; where the answer lies."""
 
 @dataclass(slots=True)
 class Produced(Record):
-    """Batches produced to a partition, by their first offset. `let_go`: how many were not kept."""
+    """Batches produced to a partition, by their first offset. `let_go`: how many were not kept; `aborted`: offsets that
+    a Fetch told to be of aborted transactions."""
 
     batches: dict[int, Batch] = field(default_factory=dict, metadata=EARLIEST)
     let_go: int = 0
+    aborted: set[Range] = field(default_factory=set)
 
     def trim(self, most: int) -> int:
-        """Let go of the batches with the smallest offsets; return their number."""
+        """Let go of what has the smallest offsets; return its number."""
         first = sorted(self.batches)[: max(len(self.batches) - most, 0)]
         for base in first:
             del self.batches[base]
         self.let_go += len(first)
-        return len(first)
+        before = sorted(self.aborted)[: max(len(self.aborted) - most, 0)]
+        self.aborted.difference_update(before)
+        return len(first) + len(before)
 
 
 @dataclass(slots=True)
 class Consumption(Record):
     """What a consumer was brought of a partition. `let_go`: stretches that were not kept; `passed`: the offset that it
-    last asked for, or that behind the last one it was brought, with the key of its line."""
+    last asked for, or that behind the last one it was brought, with the key of its line; `committed`: it reads no
+    aborted records."""
 
     stretches: set[Stretch] = field(default_factory=set)
     let_go: int = 0
     passed: tuple[LineKey, int] | None = field(default=None, metadata=GREATEST)
+    committed: bool = field(default=False, metadata=GREATEST)
 
     def trim(self, most: int) -> int:
         """Let go of the oldest stretches; return their number."""
@@ -127,6 +133,7 @@ class PartitionLog:
         self._firsts = sorted(produced.batches)
         self._batches = [produced.batches[first] for first in self._firsts]
         self.floor = self._firsts[0] if produced.let_go and self._firsts else None
+        self.aborted = produced.aborted
 
     def within(self, first: int, end: int) -> Iterator[tuple[int, int, Batch]]:
         """Batches with the offsets of a range that they have: the first one, and the one behind the last."""
@@ -138,9 +145,9 @@ class PartitionLog:
                 yield *one, batch
             at += 1
 
-    def left(self, offset: int, others: Iterable[Stretch]) -> int:
-        """Records from an offset on that none of these stretches brought."""
-        had = OffsetRanges((first, end) for _, first, end, _, _ in others)
+    def left(self, offset: int, others: Iterable[Range]) -> int:
+        """Records from an offset on that are in none of these ranges."""
+        had = OffsetRanges(others)
         found = self.within(offset, self._batches[-1][2]) if self._batches else ()
         return sum(end - first - had.count(first, end) for first, end, _ in found)
 

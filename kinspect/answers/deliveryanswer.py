@@ -23,6 +23,8 @@ from kinspect.analysis.delays import (
     placed_batches,
 )
 from kinspect.analysis.grouptopics import MEMBER_APIS, TYING, ClientGroups
+from kinspect.analysis.lags import read_batches
+from kinspect.analysis.offsetranges import joined
 from kinspect.analysis.record import GREATEST, Record
 from kinspect.answers.celltexts import NOTE, listed, plain
 from kinspect.answers.definition import Definition, Key
@@ -51,6 +53,7 @@ from kinspect.wording import NAMELESS, counted
 
 READINGS_KEPT = 100_000
 """Most partitions of all consumers."""
+READ_COMMITTED = 1
 
 _PRODUCED = frozenset({"topic_data.name", "topic_data.topic_id", "topic_data.partition_data"})
 _PLACED = frozenset(
@@ -61,7 +64,7 @@ _PLACED = frozenset(
 )
 _ASKED = frozenset(
     """
-    replica_id replica_state topics.topic topics.topic_id topics.partitions.partition
+    replica_id replica_state isolation_level topics.topic topics.topic_id topics.partitions.partition
     topics.partitions.partition_index topics.partitions.fetch_offset
     """.split()
 )
@@ -189,6 +192,7 @@ class Deliveries(Answer):
         for where, offset in offsets.items():
             reading = self._reading(exchange, where)
             if reading is not None:
+                reading.committed |= asked.get("isolation_level") == READ_COMMITTED
                 self._pass(reading, exchange, offset)
         if exchange.response is None:
             return
@@ -218,6 +222,12 @@ class Deliveries(Answer):
         for stretch in stretches:
             self.keep(reading.stretches, stretch)
         self._trim(reading)
+        aborted = part.get("aborted_transactions")
+        produced = self._produced.of(*where) if aborted else None
+        if produced is not None:
+            for one in joined(read_batches(found.batches(), aborted)[1]):
+                self.keep(produced.aborted, one)
+            self._trim(produced)
         if exchange.api_key == SHARE_FETCH:
             ends = [stretch[2] for stretch in stretches]
         else:
@@ -259,7 +269,7 @@ class Deliveries(Answer):
         for own in partitions.values():
             for reading in own.values():
                 reading.trim(KEPT)
-        logs = {where: PartitionLog(batches) for where, batches in produced.items()}
+        logs = {where: PartitionLog(found) for where, found in produced.items() if found.batches}
         let_go = {where: batches.let_go for where, batches in produced.items()}
         self.unmeasured = sum(let_go.values()) + sum(
             reading.let_go for known in readings.values() for reading in known.values()
@@ -399,9 +409,8 @@ class _Waiting:
         holes = [self._holes[one] for one in (client, (None, client[1])) if one in self._holes]
         if any((passed[0], False) < hole for hole in holes) or (log.floor is not None and offset < log.floor):
             return None
-        return log.left(
-            offset, (one for group in groups for each in group.readings for one in each.stretches)
-        )
+        had = (one[1:3] for group in groups for each in group.readings for one in each.stretches)
+        return log.left(offset, (*had, *(log.aborted if reading.committed else ())))
 
 
 def _measures(delays: Delays) -> Row:

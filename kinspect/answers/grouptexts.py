@@ -136,20 +136,18 @@ def _lagging(row: Row) -> Iterator[str]:
     behind = {name: one for name, one in row["committed"].items() if one["lag"]}
     most = sorted(behind, key=lambda name: -behind[name]["lag"])
     if most:
-        parts = [
-            f"{name} {behind[name]['lag']:,} ({behind[name]['offset']:,} of {behind[name]['high_watermark']:,}"
-            f"{_read_to(behind[name])}{_moved(behind[name])})"
-            for name in most
-        ]
-        yield f"behind: {listed(parts, LAGS_SHOWN)}"
+        yield f"behind: {listed([f'{name} {_subtraction(behind[name])}' for name in most], LAGS_SHOWN)}"
 
 
-def _read_to(one: Row) -> str:
-    return "" if one["fetched"] is None else f", fetched to {one['fetched']:,}"
-
-
-def _moved(one: Row) -> str:
-    return ", not moved" if one["progress"] == 0 else ""
+def _subtraction(one: Row) -> str:
+    """How a lag follows from what was seen: `high watermark 120 - committed 100 = 20 (not moved)`."""
+    high, offset, lag = one["high_watermark"], one["offset"], one["lag"]
+    blank = high - offset - lag
+    less = f" - {blank:,} control or aborted" if blank else ""
+    more = [] if one["fetched"] is None else [f"fetched to {one['fetched']:,}"]
+    more += ["not moved"] if one["progress"] == 0 else []
+    beside = f" ({', '.join(more)})" if more else ""
+    return f"high watermark {high:,} - committed {offset:,}{less} = {lag:,}{beside}"
 
 
 def _rebalance(one: Row, clock: Clock) -> str:

@@ -224,6 +224,32 @@ def test_what_waits_counts_for_the_member_that_read_last(tmp_path):
     assert found == {"c-1": [5, 0], "c-2": [4, 3], "other": [5, 7]}
 
 
+def test_records_told_to_be_aborted_wait_for_nobody_who_reads_committed_ones(tmp_path):
+    def fetches(offset, isolation, client, *, aborted=None, records=b""):
+        part = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": 9}
+        topics = [{"topic": "t", "partitions": [part]}]
+        asked = {
+            "replica_id": -1,
+            "max_wait_ms": 1,
+            "min_bytes": 1,
+            "isolation_level": isolation,
+            "topics": topics,
+        }
+        told = {"partition_index": 0, "error_code": 0, "records": records, "aborted_transactions": aborted}
+        number = talk.asks(1, 4, asked, client)
+        talk.answers(number, {"responses": [{"topic": "t", "partitions": [told]}]})
+
+    talk = Both()
+    talk.produces(5, 0)
+    talk.produces(3, 5)
+    for client, isolation in (("committed", 1), ("all", 0)):
+        fetches(1, isolation, client)
+    transactional = bytearray(batches(3, 5))
+    transactional[22] |= 16
+    fetches(5, 1, "other", aborted=[{"producer_id": -1, "first_offset": 5}], records=bytes(transactional))
+    assert of(talk, tmp_path, "not_delivered") == {"committed": [4], "all": [7]}
+
+
 def test_what_an_answer_brought_that_was_not_captured_is_not_known(tmp_path):
     talk = Both()
     talk.produces(5, 0)

@@ -1312,15 +1312,20 @@ def test_cut_messages_tell_what_is_left_of_them(kinspect, tmp_path, snap_length)
 def test_tables_lead_with_what_is_behind_and_who_was_lost(kinspect, tmp_path):
     wire = Wire("it's")
     wire.two(session=6000)
-    fetch(wire, 100, 25)
-    commit(wire, 200, 5)
+    commit(wire, 50, 5)
+    commit(wire, 100, 5)
+    marker = batch(5, producer=7, transactional=True, control=True)
+    fetch(wire, 200, 25, client="a", offset=5, records=marker)
     wire.heartbeat("a", 7100, REBALANCING)
     wire.join("a", 7200, 7210, 2, asked="a-1", members=["a-1"], reason="group is already rebalancing")
     path = tmp_path / "made.pcap"
     path.write_bytes(pcap(wire.packets()))
     out = kinspect("groups", "--format", "table", "--color", "never", "--utc", "--wide", path).out
     assert "1 of 2" in out
-    assert "behind: t-0 20 (5 of 25)" in out
+    assert (
+        "behind: t-0 high watermark 25 - committed 5 - 1 control or aborted = 19 (fetched to 6, not moved)"
+        in out
+    )
     assert "b left: session_timeout" in out
     assert (
         "generation 2: session_timeout b; stood still a ?; without an owner t-0…3 ?; not seen to end" in out
