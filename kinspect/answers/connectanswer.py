@@ -56,72 +56,58 @@ class Meaning(NamedTuple):
     advice: str
 
 
-PROBLEMS = {
-    "no_answer": Meaning(
-        "Nothing answers the SYN: a firewall or router drops it, or no host has the address.",
-        "Check that the client can reach this address, and that advertised.listeners tells one that it can.",
-    ),
-    "refused": Meaning(
-        "A reset answers the SYN: the host is there, and nothing listens on the port.",
-        "Check that the broker runs, and that advertised.listeners tells the port that it listens on.",
-    ),
-    "unreachable": Meaning(
-        "A router or host says by ICMP that packets do not get there.",
-        "Check routes and firewalls to this address, and that advertised.listeners tells one that can be reached.",
-    ),
-    "large_packets_lost": Meaning(
-        "Small segments pass; full-sized ones are sent again and again and never acknowledged.",
-        "Lower the MTU, or let ICMP fragmentation needed pass: tunnels and VPNs carry smaller packets.",
-    ),
-    "tls_expected": Meaning(
-        "The client speaks Kafka in clear to a port that expects TLS.",
-        "Set security.protocol of the client to SSL or SASL_SSL, or use the port of the other listener.",
-    ),
-    "tls_not_expected": Meaning(
-        "The client begins TLS on a port that speaks Kafka in clear.",
-        "Set security.protocol of the client to PLAINTEXT or SASL_PLAINTEXT, or use the port of the TLS listener.",
-    ),
-    "tls_failed": Meaning(
-        "The TLS handshake failed.",
-        "Check the certificates, who trusts whom, the names in them, and the versions and ciphers of both sides.",
-    ),
-    "not_kafka": Meaning(
-        "Something that is not Kafka was sent to Kafka's port.",
-        "Find out who asks: a health check, a scanner, a client with a wrong port.",
-    ),
-    "version_refused": Meaning(
-        "The broker closes the connection on a request of this version, without an answer.",
-        "Limit the version that the client uses, or upgrade the one that is older.",
-    ),
-    "closed_idle": Meaning(
-        "The connection was silent for some time, and then it was gone.",
-        "Set connections.max.idle.ms of the client below that of the broker and of what lies between them.",
-    ),
-    "login_refused": Meaning(
-        "The connection ended within the login.",
-        "Check user, password and mechanism: kinspect auth says who was refused, and why.",
-    ),
-    "closed_early": Meaning(
-        "The connection was closed before an answer: health checks do that.",
-        "Nothing is to be done if it is a health check.",
-    ),
-    "churn": Meaning(
-        "The client opens connections far too often.",
-        "Make one client and keep it, instead of one for each message.",
-    ),
-}
-"""The problems, those that explain most first."""
-_MEANINGS = {
-    ("unreachable", "packets_too_large"): Meaning(
-        "A router says by ICMP that packets are larger than the path carries; the broker is there.",
-        "In a note smaller packets went on: nothing is to be done. Else let this ICMP pass, or lower the sender's MTU.",
-    ),
-    ("not_kafka", "broker"): Meaning(
-        "A request of Kafka was answered in another protocol: no broker listens at this port.",
-        "Check the port in bootstrap.servers, and that advertised.listeners tells that of a broker.",
-    ),
-}
-"""What problems mean with a code or sender that makes them another thing."""
+_TABLE = """
+no_answer
+    Nothing answers the SYN: a firewall or router drops it, or no host has the address.
+    Check that the client can reach this address, and that advertised.listeners tells one that it can.
+refused
+    A reset answers the SYN: the host is there, and nothing listens on the port.
+    Check that the broker runs, and that advertised.listeners tells the port that it listens on.
+unreachable
+    A router or host says by ICMP that packets do not get there.
+    Check routes and firewalls to this address, and that advertised.listeners tells one that can be reached.
+unreachable packets_too_large
+    A router says by ICMP that packets are larger than the path carries; the broker is there.
+    In a note smaller packets went on: nothing is to be done. Else let this ICMP pass, or lower the sender's MTU.
+large_packets_lost
+    Small segments pass; full-sized ones are sent again and again and never acknowledged.
+    Lower the MTU, or let ICMP fragmentation needed pass: tunnels and VPNs carry smaller packets.
+tls_expected
+    The client speaks Kafka in clear to a port that expects TLS.
+    Set security.protocol of the client to SSL or SASL_SSL, or use the port of the other listener.
+tls_not_expected
+    The client begins TLS on a port that speaks Kafka in clear.
+    Set security.protocol of the client to PLAINTEXT or SASL_PLAINTEXT, or use the port of the TLS listener.
+tls_failed
+    The TLS handshake failed.
+    Check the certificates, who trusts whom, the names in them, and the versions and ciphers of both sides.
+not_kafka
+    Something that is not Kafka was sent to Kafka's port.
+    Find out who asks: a health check, a scanner, a client with a wrong port.
+not_kafka broker
+    A request of Kafka was answered in another protocol: no broker listens at this port.
+    Check the port in bootstrap.servers, and that advertised.listeners tells that of a broker.
+version_refused
+    The broker closes the connection on a request of this version, without an answer.
+    Limit the version that the client uses, or upgrade the one that is older.
+closed_idle
+    The connection was silent for some time, and then it was gone.
+    Set connections.max.idle.ms of the client below that of the broker and of what lies between them.
+login_refused
+    The connection ended within the login.
+    Check user, password and mechanism: kinspect auth says who was refused, and why.
+closed_early
+    The connection was closed before an answer: health checks do that.
+    Nothing is to be done if it is a health check.
+churn
+    The client opens connections far too often.
+    Make one client and keep it, instead of one for each message.
+"""
+"""The problems, those that explain most first: what each means, and what to do. A code or sender behind a name: of that
+alone."""
+_LINES = [line.strip() for line in _TABLE.strip().splitlines()]
+_MEANINGS = dict(zip(_LINES[::3], map(Meaning, _LINES[1::3], _LINES[2::3]), strict=True))
+PROBLEMS = [name for name in _MEANINGS if " " not in name]
 _NEXT = {"login_refused": "auth {}", "version_refused": "read {} --errors-only", "churn": "clients {}"}
 """Commands that show more of a problem than the connections' lines."""
 _OF_ADDRESS = frozenset({"no_answer", "refused", "unreachable", "churn"})
@@ -360,7 +346,7 @@ class Connect(Answer):
         known = self._ids.known(client_ip) if problem in _OF_ADDRESS else None
         ids = ending.ids or (known.ids if known is not None else set())
         detail = _detail(problem, ending, use)
-        meaning = _MEANINGS.get((problem, detail["code"] or detail["sender"])) or PROBLEMS[problem]
+        meaning = _MEANINGS.get(f"{problem} {detail['code'] or detail['sender']}") or _MEANINGS[problem]
         return {
             "problem": problem,
             "severity": _SEVERITIES.get(problem, SEVERITIES[ending.severity or 0]),
@@ -419,7 +405,7 @@ def _detail(problem: str, ending: _Ending, use: ApiUse | None) -> Row:
 
 def _place(row: Row) -> tuple[Any, ...]:
     """The order of rows: the worst first."""
-    order = SEVERITIES.index(row["severity"]), [*PROBLEMS].index(row["problem"])
+    order = SEVERITIES.index(row["severity"]), PROBLEMS.index(row["problem"])
     return *order, -row["count"], row["client_ip"], row["broker"]
 
 
