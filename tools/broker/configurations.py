@@ -175,6 +175,42 @@ CONFIGURED: dict[str, dict[str, Configured]] = {
             {"records": 1100, "size": 1000},
         ),
     },
+    "franz": {
+        "default": Configured(PRODUCER, {}, {**IDEMPOTENT, "timeout_ms": "10000"}),
+        "acks0": Configured(
+            PRODUCER, {"RequiredAcks": "NoAck", "DisableIdempotentWrite": True}, {"acks": "0", **LOOSE}, ("acks_none",)
+        ),
+        "acks1": Configured(
+            PRODUCER, {"RequiredAcks": "LeaderAck", "DisableIdempotentWrite": True, "ProduceRequestTimeout": 7000},
+            {"acks": "1", "timeout_ms": "7000"}, ("acks_leader_only",),
+        ),
+        "plain": Configured(PRODUCER, {"DisableIdempotentWrite": True}, {"acks": "-1", **LOOSE}, ("not_idempotent",)),
+        "zstd": Configured(PRODUCER, {"ProducerBatchCompression": "zstd"}, {**IDEMPOTENT, "codecs": "zstd"}),
+        "transactions": Configured(
+            PRODUCER, {"TransactionalID": "settings-franz", "TransactionTimeout": 15000},
+            {**IDEMPOTENT, "transaction_timeout_ms": "15000", "transactional": True},
+        ),
+        "reader": Configured(
+            CONSUMER, {"ConsumerGroup": "franz-reader"},
+            {"session_timeout_ms": "45000", "rebalance_timeout_ms": "60000", "isolation_level": "0", "rack_id": "",
+             "assignors": ["cooperative-sticky"]},
+        ),
+        "fetching": Configured(
+            CONSUMER,
+            {"ConsumerGroup": "franz-fetching", "ConsumeResetOffset": True, "FetchMinBytes": 10, "FetchMaxWait": 200,
+             "FetchMaxBytes": 1_000_000, "FetchMaxPartitionBytes": 200_000, "FetchIsolationLevel": True, "Rack": "r1"},
+            # The Fetch that ends its session asks for a byte, within a millisecond.
+            {"min_bytes": ["1", "10"], "max_wait_ms": ["1", "200"], "max_bytes": ["1", "1000000"],
+             "partition_max_bytes": "200000", "isolation_level": "1", "rack_id": "r1", "auto_offset_reset": "-1"},
+        ),
+        "static": Configured(
+            CONSUMER,
+            {"ConsumerGroup": "franz-static", "InstanceID": "three", "SessionTimeout": 6000, "RebalanceTimeout": 30000,
+             "HeartbeatInterval": 1000, "Balancers": True},
+            {"session_timeout_ms": "6000", "rebalance_timeout_ms": "30000", "group_instance_ids": "three",
+             "assignors": "range"}, ("short_session",),
+        ),
+    },
 }  # fmt: skip
 """By capture, which begins with the library, and name; a name is that of its topic, too."""
 

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from central import ToolError
+from central import BUILD, ToolError, program
 
 from broker import configurations
 from broker.artifacts import java_clients
@@ -22,6 +22,8 @@ PROGRAMS = {
     "kafkapython": "python.py",
     "java": "Clients",
 }
+GO_CLIENT = "franz"
+"""A module of Go in clients/, for the kind `settings` alone."""
 PATIENCE = 120
 """Seconds that a scenario may take; most take ten."""
 
@@ -49,17 +51,7 @@ def perform(name: str, server: Server, inside: tuple[str, ...]) -> dict[str, Any
 
 def run(client: str, arguments: list[str], server: Server, inside: tuple[str, ...]) -> dict[str, Any]:
     """Run the program of a client (`clients/ledger.py` tells its arguments); return what it printed."""
-    program = PROGRAMS[client]
-    if client == "java":
-        command = ["java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-        command += [
-            "-Dorg.slf4j.simpleLogger.defaultLogLevel=off",
-            "-cp",
-            java_clients(server.release),
-            program,
-        ]
-    else:
-        command = [sys.executable, str(CLIENTS / program)]
+    command = _command(client, server.release)
     with subprocess.Popen(
         [*inside, *command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -72,6 +64,25 @@ def run(client: str, arguments: list[str], server: Server, inside: tuple[str, ..
         raise ToolError(f"{arguments[1]} failed: {complaints.strip()}")
     told: dict[str, Any] = json.loads(out)
     return told
+
+
+def _command(client: str, release: str) -> list[str]:
+    """What runs the program of a client."""
+    if client == GO_CLIENT:
+        built = BUILD / "clients" / client
+        subprocess.run(
+            [program("go", "golang"), "build", "-C", str(CLIENTS / client), "-o", str(built)], check=True
+        )
+        return [str(built)]
+    if client != "java":
+        return [sys.executable, str(CLIENTS / PROGRAMS[client])]
+    options = [
+        "-Xmx256m",
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        "-Dorg.slf4j.simpleLogger.defaultLogLevel=off",
+    ]
+    return ["java", *options, "-cp", java_clients(release), PROGRAMS[client]]
 
 
 def _output(process: subprocess.Popen[str], name: str, server: Server) -> tuple[str, str]:
