@@ -393,14 +393,24 @@ class Island:
     too. `connections`: those that are open or ended recently, in the order of their first packets. `deadline`: the time
     at which something is due; -1: with its next packet. `queued`: the time for which it waits in the run's queue.
     `packets` counts its packets while a connection lingers. `lent`: time for which the run's clock waits with it, as
-    that was set forward, or ahead of the island when its last unusual packet came.
+    that was set forward, or ahead of the island when the packet `behind_at` came, the last late or unusual one.
     """
 
-    __slots__ = ("clock", "connections", "deadline", "lent", "packets", "pair", "queued", "strays")
+    __slots__ = (
+        "behind_at",
+        "clock",
+        "connections",
+        "deadline",
+        "lent",
+        "packets",
+        "pair",
+        "queued",
+        "strays",
+    )
 
     def __init__(self, pair: bytes) -> None:
         self.pair = pair
-        self.clock = self.lent = 0
+        self.behind_at = self.clock = self.lent = 0
         self.connections: list[Connection] = []
         self.strays = NO_STRAYS
         self.deadline = self.queued = NEVER
@@ -422,6 +432,17 @@ class Island:
                 connection.stepped_at = time
                 still_open += 1
         return still_open
+
+    def fall_behind(self, reached: int, frame: int) -> None:
+        """Note that the run's clock has `reached` a time at a packet of the island."""
+        self.lent = max(0, reached - self.clock)
+        self.behind_at = frame
+
+    @property
+    def lag(self) -> int:
+        """By how much the run's clock was ahead of the island at its last packet: 0 if that was not late."""
+        at_last = any([connection.last.frame == self.behind_at for connection in self.connections])
+        return self.lent if at_last else 0
 
     def see(self, time: int | None) -> None:
         """Advance the clock for a packet with that time."""

@@ -144,9 +144,11 @@ class Reassembler:
             for index in range(at, stop):
                 segment = segments[index]
                 time = segment[1]
+                half = halves.get(segment[0])
                 if time is not None and time < reached:
                     late += 1
-                half = halves.get(segment[0])
+                    if half is not None and half is not FOREIGN:
+                        half.island.fall_behind(reached, segment[9])
                 if half is FOREIGN:
                     continue
                 _, _, seq, ack, flags, data, start, end, missing, frame, _ = segment
@@ -234,7 +236,7 @@ class Reassembler:
         """
         for island in [*self._islands.values()]:
             if time is not None:
-                self._run_timers(island, time)
+                self._run_timers(island, time - island.lag)
             for stray in island.strays:
                 self._strays.discard(stray)
         still_open = [
@@ -314,7 +316,7 @@ class Reassembler:
             return
         self._progress.place = number
         island.see(segment[1])
-        island.lent = max(0, self._run.time - island.clock)
+        island.fall_behind(self._run.time, segment[9])
         if island.clock >= island.deadline:
             if half is not None:
                 self._follow_step(half, segment)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from zlib import crc32
 
@@ -74,6 +75,11 @@ def _is_theirs(packet: Packet) -> bool:
     return parts is not None and crc32(b"".join(sorted(parts.ends))) % 2 == 1
 
 
+def _theirs_set_back(packets: Sequence[Packet], part: float) -> list[Packet]:
+    both = zip(packets, mutate.stepped(packets, part, -HOUR), strict=True)
+    return [set_back if _is_theirs(packet) else packet for packet, set_back in both]
+
+
 def _answered(reading: Reading) -> Counter[tuple[str | None, int | None]]:
     return Counter(
         (each.api, each.correlation_id) for each in reading.exchanges if each.outcome == "answered"
@@ -84,10 +90,15 @@ def _answered(reading: Reading) -> Counter[tuple[str | None, int | None]]:
 def test_hosts_whose_clock_is_set_back_go_on(path: Path) -> None:
     """Others, whose clocks go on, end nothing of theirs."""
     whole = clean(path)
-    back = mutate.stepped(whole.packets, 0.5, -HOUR)
-    both = zip(whole.packets, back, strict=True)
-    changed = read([set_back if _is_theirs(packet) else packet for packet, set_back in both])
+    changed = read(_theirs_set_back(whole.packets, 0.5))
     assert _answered(changed) == _answered(whole)
+
+
+def test_hosts_whose_clock_is_set_back_are_not_idle_at_the_end() -> None:
+    packets = clean(SEVERAL).packets
+    under_way = packets[: len(packets) * 4 // 5]
+    changed = read(_theirs_set_back(under_way, 0.3))
+    assert end_reasons(changed) == end_reasons(read(under_way))
 
 
 def test_what_is_silent_ends_idle() -> None:
