@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.big
+pytestmark = [pytest.mark.big, pytest.mark.timeout(1800)]  # minutes, where two cores are busy
 LIMIT = 500  # MiB
 EARLY = 0.05  # of the capture
 PAUSE = 1.0  # seconds of computing
