@@ -463,10 +463,7 @@ ANSWER = Definition(
         Key("meaning", "text", "What it means"),
         Key("advice", "text", "What to do"),
     ),
-    structs={
-        "connect_detail": _DETAIL,
-        "connect_place": "file text, first long, last long, packets long",
-    },
+    structs={"connect_detail": _DETAIL, "connect_place": "file text, first long, last long, packets long"},
     failures={SEVERE: lambda row: row["severity"] == SEVERE},
     nothing="no known problem was seen (for requests without an answer: kinspect errors)",
     more=_next,

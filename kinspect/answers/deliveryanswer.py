@@ -34,6 +34,7 @@ from kinspect.answers.topicsanswer import (
     FETCHED_FIELDS,
     READER_KEYS,
     RECORD_APIS,
+    USE_KEYS,
     direction_of,
     index_of,
     message_body,
@@ -463,25 +464,20 @@ def _frame_texts(slowest: Row | None) -> str:
 
 
 def _notes(rows: list[Row], _: Row) -> list[str]:
+    unclear = sum(row["partitions"] for row in rows if row["records"] is None)
     several = sum(bool(row["two_clocks"]) for row in rows)
     lost = {row["topic"]: row["unplaced"] for row in rows if row["unplaced"]}
-    unclear = counted(sum(row["partitions"] for row in rows if row["records"] is None), "partition")
-    return [
-        *(
-            [f"RECORDS ?: consumers or producers of {unclear} use a topic id {NAMELESS}."]
-            if any(row["records"] is None for row in rows)
-            else []
-        ),
-        *(
-            [f"{counted(several, 'row')} with ends of two files or interfaces, whose clocks may differ"]
-            if several
-            else []
-        ),
-        *(
-            f"batches produced to {topic} whose offsets no answer told: {count:,}"
+    users = f"consumers or producers of {counted(unclear, 'partition')}"
+    ends = f"{counted(several, 'row')} with ends of two files or interfaces"
+    counts = {
+        f"RECORDS ?: {users} use a topic id {NAMELESS}.": unclear,
+        f"{ends}, whose clocks may differ": several,
+        **{
+            f"batches produced to {topic} whose offsets no answer told: {count:,}": count
             for topic, count in lost.items()
-        ),
-    ]
+        },
+    }
+    return [text for text, count in counts.items() if count]
 
 
 def _is_unjoined(row: Row) -> bool:
@@ -495,10 +491,7 @@ ANSWER = Definition(
     page="v",
     about="from producers to consumers",
     columns=(
-        Key(
-            "topic", "text", "Topic name, or its id if the capture has no name for it", "TOPIC", opens="topic"
-        ),
-        Key("topic_id", "text"),
+        *USE_KEYS[:2],
         Key("client_id", "text", "The consumer's", "CLIENT ID", opens="client-id"),
         Key("client_ip", "text", "", "ADDRESS", plain, rank=5, opens="client-host"),
         Key(

@@ -42,11 +42,9 @@ SECTIONS: dict[str, dict[str, str]] = {
         "schema": "Show what Kafka's messages look like.",
     },
     ANSWERS: {},
-    "Many captures": {
-        "pipeline": "Decode many captures into Parquet tables, on Apache Spark.",
-    },
+    "Many captures": {"pipeline": "Decode many captures into Parquet tables, on Apache Spark."},
     "Shell": {
-        "completion": "Print the script that completes kinspect's commands, options and values in a shell.",
+        "completion": "Print the script that completes kinspect's commands, options and values in a shell."
     },
 }
 """Each command and its line in `--help`, but for answers; command `x` is the function `x` in the module
