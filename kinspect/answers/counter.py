@@ -87,8 +87,12 @@ class AnswerCounter(Sink):
             told = {"unknown_to_filters": unknown, **summary, "unresolved_topic_ids": unresolved}
             served = () if self._filter is None else answer.exempt_apis
             groups, no_room = answer.groups_under_way, answer.left_out + answer.unmeasured
-            taken = AnswerCounts(answer.exchanges, answer.twins, groups, no_room, answer.unproven)
-            found.append(document(name, told, span, rows, taken, options, served, instead, ended))
+            # What was let pass to serve rows may serve none; or it does, as a name came too late for the filter.
+            served_none = instead is not None and not rows
+            taken = (0, 0) if served_none else (answer.exchanges, answer.twins)
+            hint = instead if served_none or not answer.exchanges else None
+            counts = AnswerCounts(*taken, groups, no_room, answer.unproven)
+            found.append(document(name, told, span, rows, counts, options, served, hint, ended))
         return found
 
     def _chooses(self, option: str, names: Sequence[str]) -> bool:

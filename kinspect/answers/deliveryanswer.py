@@ -299,7 +299,12 @@ class Deliveries(Answer):
                     "client_ip": client[1],
                     "groups": waiting.groups(client, topic),
                     "partitions": len(indexes),
-                    **_measures(delays),
+                    "records": delays.records,
+                    "delay_ms": quantiles(delays.delay),
+                    "produce_ms": quantiles(delays.produce),
+                    "wait_ms": quantiles(delays.wait),
+                    # Of nothing that was measured it is not known which clocks its ends are of.
+                    "two_clocks": None if delays.slowest is None else delays.two_clocks,
                     "not_delivered": left,
                     "again": delays.again,
                     "slowest": _slowest_object(delays.slowest),
@@ -412,17 +417,6 @@ class _Waiting:
             return None
         had = (one[1:3] for group in groups for each in group.readings for one in each.stretches)
         return log.left(offset, (*had, *(log.aborted if reading.committed else ())))
-
-
-def _measures(delays: Delays) -> Row:
-    """What was measured; whether the ends of that are of two clocks is not known where nothing was."""
-    return {
-        "records": delays.records,
-        "delay_ms": quantiles(delays.delay),
-        "produce_ms": quantiles(delays.produce),
-        "wait_ms": quantiles(delays.wait),
-        "two_clocks": None if delays.slowest is None else delays.two_clocks,
-    }
 
 
 def _slowest_object(slowest: Slowest | None) -> Row | None:

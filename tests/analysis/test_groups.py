@@ -1484,7 +1484,7 @@ def test_a_lag_that_is_not_known_is_explained(kinspect, tmp_path):
 def test_a_group_that_is_not_there_is_said_to_be_filtered(kinspect):
     capture = CAPTURES / "4.4.0/groups_classic.pcap.gz"
     assert (
-        "in what passes the filter"
+        "nothing passes the filter\n"
         in kinspect("groups", "--format", "table", "--group", "nosuch", capture).out
     )
 

@@ -1,5 +1,6 @@
 """The command that an answer says to type next: what it shows is what the answer counted."""
 
+import json
 import re
 import shlex
 import subprocess
@@ -83,6 +84,16 @@ def test_it_never_names_standard_input(name):
 def test_a_misspelt_name_lists_what_there_is(kinspect, answer, option, there, jobs):
     found = kinspect(answer, option, "pc-gpr", "--jobs", jobs, "--format", "table", GROUPS).out
     assert re.search(f"^no exchange passes {option}; .*{there}", found, re.MULTILINE)
+
+
+@pytest.mark.parametrize("answer", ["topics", "groups", "delivery"])
+def test_what_nothing_passes_counts_nothing(kinspect, answer):
+    found = json.loads(kinspect(answer, "--topic", "nosuch", "--format", "json", GROUPS).out)
+    assert (found["capture"]["counted"], found["rows"]) == (0, [])
+    assert found["capture"]["instead"].startswith("no exchange passes --topic")
+    assert (
+        "nothing passes the filter" in kinspect(answer, "--topic", "nosuch", "--format", "table", GROUPS).out
+    )
 
 
 def test_a_name_that_is_there_lists_nothing(kinspect):
