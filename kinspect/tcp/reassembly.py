@@ -44,7 +44,8 @@ REMEMBERED_HERE: Final = 16
 REMEMBERED: Final = 4096
 
 # A SYN that comes again belongs to the same connection within its first packets, at most so many, and
-# `Caps.reorder_ns`: the capture holds it twice, or out of order. Later it opens a new connection.
+# `Caps.reorder_ns`: the capture holds it twice, or out of order. Later it opens a new connection, unless it fits the
+# first byte of a stream that was seen without it, within `LATE_NS`.
 SYN_PACKETS: Final = 8
 
 # A capture may be quiet for long between packets that it swapped. So a gap that is too old still waits for some
@@ -582,9 +583,10 @@ class Reassembler:
             return not waiting and not late
         if half.seen:
             # Its stream was first seen without a SYN. Is this the SYN of that stream, delayed? The number just before
-            # its first byte shows it even after a silence.
+            # its first byte shows it even behind many packets, or after a silence.
             ahead = distance(half.next - half.offset, seq + 1)
-            return not (few and ahead == 0) and not (late and 0 <= ahead <= SYN_DISTANCE)
+            fits = ahead == 0 and (few or age < LATE_NS)
+            return not fits and not (late and 0 <= ahead <= SYN_DISTANCE)
         if flags & ACK and peer.isn >= 0:
             # It acknowledges the peer's SYN, and with it perhaps data.
             return not 0 < distance(ack, peer.isn) <= SYN_DISTANCE

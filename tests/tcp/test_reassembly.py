@@ -373,6 +373,17 @@ def test_a_syn_with_another_number_is_another_connection():
     assert [event for event in play.log if event[0] == 2] == [(2, *data(0, b"new")), (2, *END)]
 
 
+@pytest.mark.parametrize("syns", [HELLO[:1], HELLO[1:2], HELLO[:2]])
+def test_a_syn_far_behind_the_first_bytes_of_its_stream(syns):
+    for packets in (exchanges(0, 4), exchanges(0, MANY)):
+        play = Play([*packets, *syns, *exchanges(MANY, MANY + 1)])
+        assert len(play.connections) == 1
+        # Another number, or much later: ports used again.
+        others = [replace(syn, isn=(99, 77)) for syn in syns], [replace(syn, at=90 * SECOND) for syn in syns]
+        for other in others:
+            assert len(Play([*packets, *other]).connections) == 2
+
+
 @pytest.mark.parametrize("end", [[a("FA", 13, 13), b("FA", 13, 14)], [b("R", 13)], []])
 @pytest.mark.parametrize("begin", [HELLO, []])
 def test_the_same_packets_again_later_are_the_same_connection_twice(begin, end):
