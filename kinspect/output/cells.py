@@ -25,11 +25,13 @@ def cell(value: Any) -> Any:
     if any(isinstance(each, (list, dict)) for each in inner):
         return escape(orjson.dumps(value).decode())
     if isinstance(value, dict):
-        return ";".join(f"{_defused(key)}={cell(each)}" for key, each in value.items())
+        return ";".join(f"{_defused(f'{key}=')}{cell(each)}" for key, each in value.items())
     return ";".join(str(cell(each)) for each in value)
 
 
 def _defused(text: str) -> str:
     """The text, harmless on a terminal and in a spreadsheet, which would take it for a formula (OWASP, CSV injection).
-    Values in lists too: there may be a cell of their own where semicolons part cells."""
-    return f"'{escape(text)}" if text.startswith(FORMULA) else escape(text)
+    Values in lists too, and what follows a semicolon: there may be a cell of its own where semicolons part cells."""
+    return ";".join(
+        f"'{escape(each)}" if each.startswith(FORMULA) else escape(each) for each in text.split(";")
+    )
