@@ -316,6 +316,12 @@ def test_surplus_bytes_are_zeros() -> None:
     assert _begins(sized(body + b"\1\2\3\4")) != YES
 
 
+def test_surplus_bytes_make_no_token_of_a_request_on_a_connection_begun_in_the_middle() -> None:
+    surplus = sized(_head(18, 0, 1, b"rdkafka") + bytes(4))
+    talk = Conversation(Wire(syn=None)).client(surplus, heartbeat(2, "rdkafka"))
+    assert {exchange.api_key for exchange in talk.close()} == {12, 18}
+
+
 SHORT = request(18, 0, 9, {}, None)
 
 

@@ -205,10 +205,23 @@ def _is_sound(header: RequestHeader, data: bytes, end: int, sent: bool = True) -
         return False
     if _is_exact(decoded, header.api_key, header.api_version, REQUEST, data, header.body_start, end):
         return is_text(header.client_id) or header.api_key != PRODUCE or header.correlation_id != 0
+    return _has_surplus(decoded, header, data, end)
+
+
+def _has_surplus(decoded: Decoded, header: RequestHeader, data: bytes, end: int) -> bool:
+    """True if the body of a request with a client id fits but for the zeros that clients append."""
     if not decoded.complete or not is_text(header.client_id):
         return False
     surplus = sum(p.bytes or 0 for p in decoded.problems if p.code == "trailing_bytes")
     return 0 < surplus <= SURPLUS_BYTES and not any(data[end - surplus : end])
+
+
+def fits_request(header: RequestHeader, raw: bytes) -> bool:
+    """True if a message with the header of a known version is a request of it to its end."""
+    key, version, start, end = header.api_key, header.api_version, header.body_start, len(raw)
+    decoded = decode_body(key, version, REQUEST, raw, start, end)
+    exact = _is_exact(decoded, key, version, REQUEST, raw, start, end)
+    return exact or _has_surplus(decoded, header, raw, end)
 
 
 def _makes_sense(body: dict[str, Any] | None, ranges: dict[str, tuple[int, int]]) -> bool:

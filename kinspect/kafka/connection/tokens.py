@@ -10,7 +10,7 @@ import re
 from typing import ClassVar, Final
 
 from kinspect.kafka.connection.orphans import TRIED_BYTES, Candidate
-from kinspect.kafka.connection.recognise import is_body, is_text
+from kinspect.kafka.connection.recognise import fits_request, is_body, is_text
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.protocol import RequestHeader, schema
 from kinspect.protocol.apikeys import API_VERSIONS, SASL_HANDSHAKE
@@ -91,9 +91,7 @@ class Tokens:
         if self._refused:
             return False
         if is_known(header):
-            return complete and not is_body(
-                header.api_key, header.api_version, REQUEST, raw, header.body_start, len(raw)
-            )
+            return complete and not fits_request(header, raw)
         # The first request of clients of future releases (KIP-511).
         return not (self._unseen and header.api_key == API_VERSIONS and is_text(header.client_id))
 
