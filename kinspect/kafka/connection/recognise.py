@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from codecs import getincrementaldecoder
+from collections.abc import Iterator
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,7 +43,9 @@ _REQUEST_KEY: Final = re.compile(rb"\x00(?=[\x00-\x7f]\x00[\x00-\x1f][\s\S]{4}(?
 _NAMED_KEY: Final = re.compile(rb"\x00(?=[\x00-\x7f]\x00[\x00-\x1f][\s\S]{4}[\x00-\x03][\s\S][\x20-\xff])")
 START_BYTES: Final = 15
 """Bytes by which the beginning of a request is known."""
-_PLACES: Final = 64  # places looked at for a response
+# Places looked at in a search for the response to a request: in hostile data its id may stand everywhere.
+PLACES: Final = 1024
+_not_zero: Final = re.compile(rb"[^\0]").search
 _LARGEST_SIZE_BYTE: Final = 7  # a size below 128 MiB
 _GSSAPI_TAG: Final = b"\x60"
 # Bytes that hold a token's tag, length, OID and kind.
@@ -312,19 +315,32 @@ def _beginning_text(data: bytes) -> str:
     return getincrementaldecoder("utf-8")("replace").decode(data)
 
 
+def response_places(data: bytes, correlation_id: int) -> Iterator[int]:
+    """Offsets at which the response with this id may begin, in their order."""
+    needle = correlation_id.to_bytes(4, signed=True)
+    at = data.find(needle, 4)
+    for _ in range(PLACES):
+        if at < 0:
+            return
+        yield at - 4
+        if correlation_id or data[at - 4 : at] != needle:
+            at += 1
+        else:
+            # Payload may be nothing but zeros.
+            behind = _not_zero(data, at)
+            at = behind.end() if behind is not None else len(data)
+        at = data.find(needle, at)
+
+
 def answered_in(data: bytes, request: bytes) -> bool:
     """True if the response to the first request, which is whole and of a known version, is anywhere in the stream."""
-    _, key, version, _ = _HEAD.unpack_from(request)
-    at = data.find(request[8:12], 4)
-    for _ in range(_PLACES):
-        if at < 0:
-            break
-        end = at + int.from_bytes(data[at - 4 : at], signed=True)
-        if at < end <= len(data):
-            own = response_header(data, at, end, key, version)
+    _, key, version, correlation_id = _HEAD.unpack_from(request)
+    for offset in response_places(data, correlation_id):
+        start, end = offset + 4, offset + 4 + int.from_bytes(data[offset : offset + 4], signed=True)
+        if start + 4 <= end <= len(data):
+            own = response_header(data, start, end, key, version)
             if own is not None and fits_a_broker(key, version, data, own.body_start, end):
                 return True
-        at = data.find(request[8:12], at + 1)
     return False
 
 

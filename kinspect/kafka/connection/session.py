@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from struct import Struct
 from typing import Any, Final
@@ -14,7 +13,14 @@ from kinspect.kafka.connection.framing import SIZE_BYTES, Framer
 from kinspect.kafka.connection.offer import Ranges, is_outside, offered
 from kinspect.kafka.connection.orphans import Candidate, fitting_versions
 from kinspect.kafka.connection.pending import Pending
-from kinspect.kafka.connection.recognise import YES, cut_header, is_body, request_at, request_starts
+from kinspect.kafka.connection.recognise import (
+    YES,
+    cut_header,
+    is_body,
+    request_at,
+    request_starts,
+    response_places,
+)
 from kinspect.kafka.connection.tokens import Tokens, is_known
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.holdings import EXCHANGE_BYTES
@@ -45,9 +51,6 @@ LONGEST_TEXT: Final = 0x7FFF
 _int32_at: Final = Struct(">i").unpack_from
 _int16_at: Final = Struct(">h").unpack_from
 _USE: Final = Struct(">hh")
-# Places looked at in a search for the response to a request: in hostile data its id may stand everywhere.
-PLACES: Final = 1024
-_not_zero: Final = re.compile(rb"[^\0]").search
 # Number of requests in flight by whose ids the next response on a desynchronised stream is searched.
 LOCATED_BY: Final = 64
 _START: Final = Struct(">ii")
@@ -92,23 +95,6 @@ def _spread(ids: list[int]) -> list[int]:
         return ids
     half = LOCATED_BY // 2
     return ids[:half] + [ids[half + (len(ids) - half) * part // half - 1] for part in range(1, half + 1)]
-
-
-def _places(data: bytes, correlation_id: int) -> Iterator[int]:
-    """Offsets at which the response with this id may begin, in their order."""
-    needle = correlation_id.to_bytes(4, signed=True)
-    at = data.find(needle, 4)
-    for _ in range(PLACES):
-        if at < 0:
-            return
-        yield at - 4
-        if correlation_id or data[at - 4 : at] != needle:
-            at += 1
-        else:
-            # Payload may be nothing but zeros.
-            behind = _not_zero(data, at)
-            at = behind.end() if behind is not None else len(data)
-        at = data.find(needle, at)
 
 
 @lru_cache(maxsize=1024)
@@ -331,7 +317,7 @@ class Session:
                 return 0
         best: int | None = None
         for correlation_id in _spread(self._pending.correlation_ids()):
-            for offset in _places(data, correlation_id):
+            for offset in response_places(data, correlation_id):
                 if best is not None and offset >= best:
                     break
                 if self._response_fits(data, offset, self._pending.first(correlation_id)):
@@ -347,7 +333,7 @@ class Session:
         none."""
         cap, found = self._ledger.caps.message_bytes, len(data)
         for correlation_id in _spread(self._pending.correlation_ids()):
-            for offset in _places(data, correlation_id):
+            for offset in response_places(data, correlation_id):
                 if offset >= found:
                     break
                 if len(data) - offset - 4 < int.from_bytes(data[offset : offset + 4], signed=True) <= cap:
