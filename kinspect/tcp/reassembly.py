@@ -582,8 +582,7 @@ class Reassembler:
             waiting = half.offset == 0 and not half.finished and connection.end_reason is None
             return not waiting and not late
         if half.seen:
-            # Its stream was first seen without a SYN. Is this the SYN of that stream, delayed? The number just before
-            # its first byte shows it even behind many packets, or after a silence.
+            # The number just before the first byte of a stream seen without a SYN shows that SYN, though late.
             ahead = distance(half.next - half.offset, seq + 1)
             fits = ahead == 0 and (few or age < LATE_NS)
             return not fits and not (late and 0 <= ahead <= SYN_DISTANCE)

@@ -156,7 +156,7 @@ def first_request(data: bytes, message_bytes: int, final: bool, opened: bool, ho
     header = request_header(data, 4, end)
     if header is None:
         return NO
-    sound = known and _is_sound(header, data, end, opened)
+    sound = known and is_sound(header, data, end, opened)
     if sound and (_is_proof(header, end) or (final and opened and _is_usual(header))):
         return YES
     if not sound and not is_text(header.client_id):
@@ -197,7 +197,7 @@ def cut_header(data: bytes, start: int) -> RequestHeader | None:
     return RequestHeader(key, version, correlation_id, client_id, len(data))
 
 
-def _is_sound(header: RequestHeader, data: bytes, end: int, sent: bool = True) -> bool:
+def is_sound(header: RequestHeader, data: bytes, end: int, sent: bool = True) -> bool:
     """True if a request of a known version is one that clients send: its body fits, and its values make sense. `sent`:
     it is from a client, if it is a request."""
     decoded = decode_body(header.api_key, header.api_version, REQUEST, data, header.body_start, end)
@@ -208,23 +208,10 @@ def _is_sound(header: RequestHeader, data: bytes, end: int, sent: bool = True) -
         return False
     if _is_exact(decoded, header.api_key, header.api_version, REQUEST, data, header.body_start, end):
         return is_text(header.client_id) or header.api_key != PRODUCE or header.correlation_id != 0
-    return _has_surplus(decoded, header, data, end)
-
-
-def _has_surplus(decoded: Decoded, header: RequestHeader, data: bytes, end: int) -> bool:
-    """True if the body of a request with a client id fits but for the zeros that clients append."""
     if not decoded.complete or not is_text(header.client_id):
         return False
     surplus = sum(p.bytes or 0 for p in decoded.problems if p.code == "trailing_bytes")
     return 0 < surplus <= SURPLUS_BYTES and not any(data[end - surplus : end])
-
-
-def fits_request(header: RequestHeader, raw: bytes) -> bool:
-    """True if a message with the header of a known version is a request of it to its end."""
-    key, version, start, end = header.api_key, header.api_version, header.body_start, len(raw)
-    decoded = decode_body(key, version, REQUEST, raw, start, end)
-    exact = _is_exact(decoded, key, version, REQUEST, raw, start, end)
-    return exact or _has_surplus(decoded, header, raw, end)
 
 
 def _makes_sense(body: dict[str, Any] | None, ranges: dict[str, tuple[int, int]]) -> bool:
@@ -368,7 +355,7 @@ def answers(request: bytes, response: bytes, final: bool) -> bool:
     if len(request) < asked:
         return final and not there and _beginnings_fit(header, request, asked, response, end)
     if schema.layout(key, version, REQUEST) is not None:
-        return final and not there and _is_sound(header, request, asked)
+        return final and not there and is_sound(header, request, asked)
     if key > MAX_UNKNOWN_KEY and not there:
         return False
     # Zeros stand in the same place in many protocols.
@@ -480,7 +467,7 @@ def request_at(data: bytes, offset: int, message_bytes: int, client_id: str | No
     if header is None:
         return NO
     if end <= len(data):
-        if not _is_sound(header, data, end, seen):
+        if not is_sound(header, data, end, seen):
             return NO
         if seen and header.client_id == client_id:
             return YES

@@ -542,9 +542,7 @@ class Session:
     def _passes_token(self, raw: bytes, correlation_id: int | None) -> bool:
         """True if a message is not the reply to the oldest waiting token: that reply was lost, or none was due (to the
         last token of GSSAPI)."""
-        if correlation_id is None:
-            return False
-        if not self._pending.holds(correlation_id):
+        if correlation_id is None or not self._pending.holds(correlation_id):
             # A request after the token may be lost too, and this its answer.
             return self._pending.is_doubtful() and next(fitting_versions(raw), None) is not None
         return self._pending.is_doubtful() or _answers(raw, 0, len(raw), self._pending.first(correlation_id))

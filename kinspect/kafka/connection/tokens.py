@@ -10,7 +10,7 @@ import re
 from typing import ClassVar, Final
 
 from kinspect.kafka.connection.orphans import TRIED_BYTES, Candidate
-from kinspect.kafka.connection.recognise import fits_request, is_body, is_text
+from kinspect.kafka.connection.recognise import is_body, is_sound, is_text
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.protocol import RequestHeader, schema
 from kinspect.protocol.apikeys import API_VERSIONS, SASL_HANDSHAKE
@@ -91,7 +91,9 @@ class Tokens:
         if self._refused:
             return False
         if is_known(header):
-            return complete and not fits_request(header, raw)
+            key, version, start, end = header.api_key, header.api_version, header.body_start, len(raw)
+            fits = is_body(key, version, REQUEST, raw, start, end) or is_sound(header, raw, end)
+            return complete and not fits
         # The first request of clients of future releases (KIP-511).
         return not (self._unseen and header.api_key == API_VERSIONS and is_text(header.client_id))
 
