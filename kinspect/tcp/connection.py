@@ -396,17 +396,7 @@ class Island:
     that was set forward, or ahead of the island when the packet `behind_at` came, the last late or unusual one.
     """
 
-    __slots__ = (
-        "behind_at",
-        "clock",
-        "connections",
-        "deadline",
-        "lent",
-        "packets",
-        "pair",
-        "queued",
-        "strays",
-    )
+    __slots__ = "behind_at clock connections deadline lent packets pair queued strays".split()
 
     def __init__(self, pair: bytes) -> None:
         self.pair = pair
