@@ -73,8 +73,7 @@ class ResultContext(NamedTuple):
         return name if topic_id is None else name or self.topic(topic_id) or topic_id
 
     def halves(self, topics: Iterable[Topic]) -> dict[Topic, bool]:
-        """Of which topics only a half is known: True for an id without a name, False for a name without an id. Two
-        different halves may be one topic."""
+        """Topics of which a half is known: True for an id, False for a name. Two different halves may be one topic."""
         named = {name for _, name, _ in self.names.all()[0]}
         return {
             topic: topic[0] is None

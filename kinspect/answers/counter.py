@@ -89,8 +89,8 @@ class AnswerCounter(Sink):
             groups, no_room = answer.groups_under_way, answer.left_out + answer.unmeasured
             # What was let pass to serve rows may serve none; or it does, as a name came too late for the filter.
             served_none = instead is not None and not rows
-            taken = (0, 0) if served_none else (answer.exchanges, answer.twins)
             hint = instead if served_none or not answer.exchanges else None
+            taken = (0, 0) if served_none else (answer.exchanges, answer.twins)
             counts = AnswerCounts(*taken, groups, no_room, answer.unproven)
             found.append(document(name, told, span, rows, counts, options, served, hint, ended))
         return found

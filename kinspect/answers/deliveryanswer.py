@@ -290,7 +290,6 @@ class Deliveries(Answer):
                 continue
             indexes = {index for index, _ in own}
             of_topic = topics.get(topic, _Topic())
-            hidden = dict.fromkeys(("records", "untimed", "unplaced") if topic in unclear else ())
             rows.append(
                 {
                     "topic": topic,
@@ -313,7 +312,7 @@ class Deliveries(Answer):
                     "let_go": sum(let_go.get((topic, index), 0) for index in indexes)
                     + sum(reading.let_go for reading in own.values()),
                     "incomplete": of_topic.incomplete + consumers.get(client, 0),
-                    **hidden,
+                    **dict.fromkeys(("records", "untimed", "unplaced") if topic in unclear else ()),
                 }
             )
         return sorted(rows, key=_place_of)
