@@ -709,7 +709,7 @@ ANSWER = Definition(
             lambda found: f"{len(found):,}",
             right=True,
         ),
-        Column("LONGEST STOP", where("rebalances", texts.longest_stop), True),
+        Column("LONGEST STOP", texts.longest_stop, True),
         Key("deliveries", "acquisition_map", "Of a share group, records by the member that acquired them"),
         Key("topics", "texts", "Topics of its subscriptions, assignments and offsets"),
         Key("committed", "commit_map", "Last commits by partition", "LAG", texts.lag_text, right=True),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from math import inf
 from typing import Any
 
+from kinspect.analysis.grouprows import SHARE
 from kinspect.answers.celltexts import known, lasting, listed, longest
 from kinspect.answers.definition import Clock
 from kinspect.filters.filterdefinitions import TIMES, cutting_more, kinds
@@ -45,9 +46,10 @@ def members_text(members: list[Row]) -> str:
     return f"{there:,}{rest} of {len(members):,}" if members else ""
 
 
-def longest_stop(rebalances: list[Row]) -> str:
-    """The longest time for which a member stood still."""
-    stops = [stop for one in rebalances for stop in one["stopped_ms"].values()]
+def longest_stop(row: Row) -> str:
+    """The longest time for which a member stood still; none of a share group's stops for another."""
+    rebalances = row.get("kind") != SHARE and row.get("rebalances")
+    stops = [stop for one in rebalances or () for stop in one["stopped_ms"].values()]
     return longest(stops or [None]) if rebalances else ""
 
 

@@ -330,6 +330,12 @@ def test_acknowledgements_count_where_no_error_answers_them(tmp_path, error):
     assert [row["deliveries"]["m"][key] for key in DELIVERIES] == [*counted[:-1], None]
 
 
+def test_that_members_join_a_share_group_is_no_stop(kinspect):
+    out = kinspect("groups", "--format", "table", CAPTURES / "4.4.0" / "share.pcap.gz").out
+    assert "stood still pc-shc" in out
+    assert "LONGEST STOP" not in out
+
+
 def test_share_and_streams_groups(rows):
     share = rows(CAPTURES / "4.4.0" / "share.pcap.gz")["pc-shg"]
     (given,) = share["deliveries"].values()
