@@ -116,6 +116,7 @@ _DETAIL = """syns long, waited_ms double, code text, mtu long, sender text, byte
     stage text, server_name text, protocol text, api text, version int, idle_ms double, per_second double,
     threshold double"""
 """Keys of the detail, with their kinds."""
+_DETAIL_KEYS = [key.split()[0] for key in _DETAIL.split(",")]
 _SEVERITIES = {"closed_early": NOTE, "churn": WARNING}
 """Severities of problems that other connections explain, where it is not that of the end."""
 _Words = tuple[tuple[str, Any], ...]
@@ -383,7 +384,7 @@ def _busiest(ending: _Ending) -> Busiest:
 
 def _detail(problem: str, ending: _Ending, use: ApiUse | None) -> Row:
     """Facts on a row; null what does not apply."""
-    found: Row = dict.fromkeys(key.split()[0] for key in _DETAIL.split(","))
+    found: Row = dict.fromkeys(_DETAIL_KEYS)
     if ending.words:
         found.update(max(ending.words.items(), key=lambda item: (item[1], str(item[0])))[0])
     if problem in ("no_answer", "refused", "unreachable"):

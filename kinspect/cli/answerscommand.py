@@ -34,6 +34,7 @@ from kinspect.cli.options import (
     usage,
 )
 from kinspect.cli.outfile import STANDARD
+from kinspect.cli.outputoptions import INPUT_FILES
 from kinspect.cli.readrun import ReadRun, open_run, run_options
 from kinspect.cli.schemaoption import SCHEMA
 from kinspect.filters.filterdefinitions import FILTERS, option_of
@@ -62,7 +63,7 @@ SHOWN = (
 )
 
 
-REPEATED_INPUT = ("keylog", "topic_names", "schema", "decode_as")
+REPEATED_INPUT = (*INPUT_FILES, "decode_as")
 """Options on the input that the command to type next has too."""
 NOT_AGAIN = ("/dev/", "/proc/")
 """Where the names of open files stand, as `/dev/stdin`."""

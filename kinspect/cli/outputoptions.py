@@ -48,9 +48,13 @@ def rotation_of(values: dict[str, Any]) -> Rotation:
     return Rotation(size, time_ns, None, keep)
 
 
+INPUT_FILES = ("keylog", "topic_names", "schema")
+"""Options on files that are read beside captures."""
+
+
 def input_files(values: dict[str, Any]) -> list[str]:
-    """What options name that is read beside captures."""
-    return [values[option] for option in ("keylog", "topic_names", "schema") if values.get(option)]
+    """What `INPUT_FILES` name."""
+    return [values[option] for option in INPUT_FILES if values.get(option)]
 
 
 def check_kept(values: dict[str, Any], path: str | None, format_name: str, inputs: list[str]) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from central import BUILD, ToolError, program
+from central import run as run_tool
 
 from broker import configurations
 from broker.artifacts import java_clients
@@ -70,8 +71,9 @@ def _command(client: str, release: str) -> list[str]:
     """What runs the program of a client."""
     if client == GO_CLIENT:
         built = BUILD / "clients" / client
-        subprocess.run(
-            [program("go", "golang"), "build", "-C", str(CLIENTS / client), "-o", str(built)], check=True
+        run_tool(
+            [program("go", "golang"), "build", "-C", str(CLIENTS / client), "-o", str(built)],
+            f"{client} was not built",
         )
         return [str(built)]
     if client != "java":

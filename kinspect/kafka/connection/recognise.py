@@ -44,7 +44,7 @@ _NAMED_KEY: Final = re.compile(rb"\x00(?=[\x00-\x7f]\x00[\x00-\x1f][\s\S]{4}[\x0
 START_BYTES: Final = 15
 """Bytes by which the beginning of a request is known."""
 # Places looked at in a search for the response to a request: in hostile data its id may stand everywhere.
-PLACES: Final = 1024
+_PLACES: Final = 1024
 _not_zero: Final = re.compile(rb"[^\0]").search
 _LARGEST_SIZE_BYTE: Final = 7  # a size below 128 MiB
 _GSSAPI_TAG: Final = b"\x60"
@@ -306,7 +306,7 @@ def response_places(data: bytes, correlation_id: int) -> Iterator[int]:
     """Offsets at which the response with this id may begin, in their order."""
     needle = correlation_id.to_bytes(4, signed=True)
     at = data.find(needle, 4)
-    for _ in range(PLACES):
+    for _ in range(_PLACES):
         if at < 0:
             return
         yield at - 4

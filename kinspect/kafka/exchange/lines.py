@@ -67,8 +67,7 @@ class ConnectionLine(NamedTuple):
     broker's; of a connection that is not Kafka "client" means the side that opened it, as far as known.
     `conflicting_bytes` were sent again with another value; the first one counts.
     `client_direction` is the client's direction in `evidence` and in `tls_alerts`, which have direction, level and
-    description. `file`, `frames`: where its first and last packet stand,
-    None for a last one in another file.
+    description. `file`, `frames`: where its first and last packet stand, None for a last one in another file.
     `end_reason` is the reassembly's word (docs/architecture.md). `key`: its place in the order of lines. `host`,
     `interface`: where its first packet was captured, if known.
     """

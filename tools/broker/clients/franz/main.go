@@ -54,12 +54,11 @@ func text[O kgo.Opt](option func(string) O) func(any) kgo.Opt {
 // Options of kgo by name; times are milliseconds.
 var settings = map[string]func(any) kgo.Opt{
 	"RequiredAcks": named(func(acks kgo.Acks) kgo.Opt { return kgo.RequiredAcks(acks) },
-		map[string]kgo.Acks{"NoAck": kgo.NoAck(), "LeaderAck": kgo.LeaderAck(), "AllISRAcks": kgo.AllISRAcks()}),
+		map[string]kgo.Acks{"NoAck": kgo.NoAck(), "LeaderAck": kgo.LeaderAck()}),
 	"DisableIdempotentWrite": flag(kgo.DisableIdempotentWrite()),
 	"ProduceRequestTimeout":  lasting(kgo.ProduceRequestTimeout),
-	"ProducerLinger":         lasting(kgo.ProducerLinger),
 	"ProducerBatchCompression": named(func(codec kgo.CompressionCodec) kgo.Opt { return kgo.ProducerBatchCompression(codec) },
-		map[string]kgo.CompressionCodec{"none": kgo.NoCompression(), "zstd": kgo.ZstdCompression()}),
+		map[string]kgo.CompressionCodec{"zstd": kgo.ZstdCompression()}),
 	"TransactionalID":        text(kgo.TransactionalID),
 	"TransactionTimeout":     lasting(kgo.TransactionTimeout),
 	"ConsumerGroup":          text(kgo.ConsumerGroup),
