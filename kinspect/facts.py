@@ -8,7 +8,7 @@ from typing import Protocol
 from kinspect.kafka.wire.fetched import Fetched, TopicRef
 
 
-class Sides(Protocol):
+class EndpointFacts(Protocol):
     """Both ends of a connection."""
 
     @property
@@ -21,7 +21,7 @@ class Sides(Protocol):
     def broker_port(self) -> int: ...
 
 
-class Named(Protocol):
+class SummaryFacts(Protocol):
     """Names and error codes in both bodies: see `kafka.bodysummary.BodySummary`."""
 
     @property
@@ -58,9 +58,9 @@ class Facts(Protocol):
     @property
     def inner_principal(self) -> str | None: ...
     @property
-    def connection(self) -> Sides: ...
+    def connection(self) -> EndpointFacts: ...
     @property
-    def summary(self) -> Named: ...
+    def summary(self) -> SummaryFacts: ...
     @property
     def session_topics(self) -> Sequence[TopicRef]: ...
     @property

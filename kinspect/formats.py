@@ -40,11 +40,12 @@ class OutputFormat(NamedTuple):
     """An output format.
 
     `module` has the function `open_sink`, which makes its `Sink` of an `Opening`; None: nothing is written. `writes`:
-    one of those above. `help`: what it is, in the help of `--format`. `jobs`, `sorted_jobs`: exchanges do not depend on
-    earlier ones, so that several processes can write it; the same with `--sort`. `has`: the options of lines for
-    programs that it has. `bodies`: how it has bodies, if not as objects: as `TEXTS`, or in words on a form of its own.
-    `lacks`: why it has no line of some exchanges. `extra`: what it needs, if that is not installed everywhere. `own`:
-    options that it alone has; `refused`: those that it refuses beside what the rest of the row says.
+    one of those above. `help`: what it is, in the help of `--format`. `jobs`, `sorted_jobs`: exchanges do not
+    depend on earlier ones, so that several processes can write it; the same with `--sort`. `has`: the options of
+    lines for programs that it has. `bodies`: how it has bodies, if not as objects: as `TEXTS`, or in words on a
+    form of its own. `omits_because`: why it has no line of some exchanges. `extra`: what it needs, if that is not
+    installed everywhere. `own`: options that it alone has; `refused`: those that it refuses beside what the rest of
+    the row says.
     """
 
     module: str | None
@@ -54,7 +55,7 @@ class OutputFormat(NamedTuple):
     sorted_jobs: bool = True
     has: frozenset[str] = frozenset()
     bodies: str = ""
-    lacks: str = ""
+    omits_because: str = ""
     extra: str | None = None
     own: tuple[FormatOption, ...] = ()
     refused: tuple[RefusedOptions, ...] = ()
@@ -85,7 +86,7 @@ FORMATS = {
         "as brokers log requests",
         has=frozenset({"no_users"}),
         bodies="as brokers log them",
-        lacks="a request log has completed requests alone",
+        omits_because="a request log has completed requests alone",
     ),
     "csv": OutputFormat(
         "kinspect.output.csvlines",

@@ -40,7 +40,7 @@ SKEW_NS: Final = 100_000_000
 """`Caps.skew_ns`, if nothing else is asked for."""
 
 # Divisor of `Caps.total_bytes`: the share of bytes that wait behind gaps.
-BEHIND_HOLES: Final = 4
+BEHIND_GAPS: Final = 4
 
 REQUEST: Final = "request"
 RESPONSE: Final = "response"

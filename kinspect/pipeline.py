@@ -141,7 +141,7 @@ class Inspector:
         books: dict[str, int] = {}
         for handler in self._tcp.handlers():
             if isinstance(handler, KafkaConnection):
-                kind = handler.told_kind
+                kind = handler.shown_kind
                 kinds[kind] = kinds.get(kind, 0) + 1
                 books = added(books, handler.books())
         return kinds, books

@@ -17,7 +17,7 @@ KINDS: dict[type[Line], str] = {Exchange: EXCHANGE, ConnectionLine: CONNECTION, 
 """Types of lines by their classes."""
 
 
-class Input(NamedTuple):
+class RunInput(NamedTuple):
     """The input of a run that is over. `begun`: some of it was read; `first`: time of its first packet, in ns."""
 
     files: list[str]
@@ -26,10 +26,10 @@ class Input(NamedTuple):
     first: int | None
 
 
-class Closed(NamedTuple):
-    """What a sink reports at its end: lines for people, and the exit status."""
+class SinkReport(NamedTuple):
+    """What a sink reports at its end: messages for people, and the exit status."""
 
-    told: list[str]
+    messages: list[str]
     status: int = 0
 
 
@@ -69,9 +69,9 @@ class Sink:
     def finish(self) -> None:
         """Write what was kept back: nothing is taken any more."""
 
-    def close(self, read: Input) -> Closed:
+    def close(self, read: RunInput) -> SinkReport:
         """Let everything count that was taken."""
-        return Closed([])
+        return SinkReport([])
 
     def discard(self) -> None:
         """The command ends: what does not count by now never will."""

@@ -48,21 +48,21 @@ class Acquisitions(Record):
 
     def add(self, exchange: Exchange) -> None:
         """Add what a ShareFetch or a ShareAcknowledge says."""
-        asked, told = bodies(exchange, SHARE_FIELDS)
+        asked, answer = bodies(exchange, SHARE_FIELDS)
         acknowledged = [*_acknowledged(asked)]
         request, response = exchange.request, exchange.response
         whole = request is not None and request.decode(SHARE_FIELDS[0]).complete
         if (
-            told is None
+            answer is None
             or exchange.is_uncertain
             or (response and not response.decode(SHARE_FIELDS[1]).complete)
         ):
             self.unsure += bool(acknowledged) or response is not None or not whole
             return
         self.unsure += not whole
-        if told.get("error_code"):
+        if answer.get("error_code"):
             return
-        answers = {where: part for where, part in _parts(told, "responses")}
+        answers = {where: part for where, part in _parts(answer, "responses")}
         code = "acknowledge_error_code" if exchange.api_key == SHARE_FETCH else "error_code"
         for where, kind, offsets in acknowledged:
             if not answers.get(where, {}).get(code) and kind in _ACKNOWLEDGED:

@@ -38,10 +38,10 @@ def newest_versions(exchange: Exchange) -> dict[int, int] | None:
 
 @dataclass(slots=True)
 class Client(TimedRecord):
-    """Record of a client. `holes`: how often others of its exchanges may be missing before one."""
+    """Record of a client. `gaps`: how often others of its exchanges may be missing before one."""
 
     requests: int = 0
-    holes: int = 0
+    gaps: int = 0
     roles: dict[str, int] = field(default_factory=dict)
     software: tuple[Any, Any] | None = field(default=None, metadata=GREATEST)
     principal: tuple[Any, Any] | None = field(default=None, metadata=GREATEST)
@@ -49,7 +49,7 @@ class Client(TimedRecord):
     def note(self, exchange: Exchange) -> None:
         """Count an exchange; answers without their request are none, and do not show when it began."""
         self.requests += exchange.request is not None
-        self.holes += exchange.after_hole
+        self.gaps += exchange.after_gap
         role = exchange.role
         if role is not None:
             self.roles[role] = self.roles.get(role, 0) + 1
@@ -73,7 +73,7 @@ class Client(TimedRecord):
 
     def is_whole(self, context: ResultContext) -> bool:
         """True if no exchange of it is known to be missing, up to the end."""
-        return not (self.holes or cutting_more(context.options, CLIENTS, END))
+        return not (self.gaps or cutting_more(context.options, CLIENTS, END))
 
     @property
     def software_columns(self) -> dict[str, str | None]:

@@ -31,7 +31,7 @@ Batch = tuple[int, int, int, Place]
 """When the Produce request began, and its answer did; the offset behind the last record; where the request lies."""
 Stretch = tuple[int, int, int, int, Place]
 """When a Fetch's answer ended; the first offset that it brought, and the one behind the last; how many records are
-between them: compaction leaves holes; where the answer lies."""
+between them: compaction leaves gaps; where the answer lies."""
 
 
 @dataclass(slots=True)
@@ -90,8 +90,8 @@ def brought(found: RecordField, partition: dict[str, Any], asked: int) -> Iterat
     those of transactions that the answer tells to be aborted, and those that a share group's member did not acquire."""
     _, blanks = read_batches(found.batches(), partition.get("aborted_transactions"))
     left_out = frozenset(blanks)
-    told = partition.get("acquired_records")
-    given = [(asked, BEHIND_ALL)] if told is None else acquired_ranges(told)
+    acquired = partition.get("acquired_records")
+    given = [(asked, BEHIND_ALL)] if acquired is None else acquired_ranges(acquired)
     ends = [end for _, end in given]
     last: tuple[int, int, int] | None = None
     for batch in found.batches():
@@ -103,7 +103,7 @@ def brought(found: RecordField, partition: dict[str, Any], asked: int) -> Iterat
             first, end = max(base, begin), min(last_offset + 1, behind)
             if first >= end:
                 break
-            # Of a part of a batch with holes nobody knows where these are.
+            # Of a part of a batch with gaps nobody knows where these are.
             here = min(count, end - first)
             if last is not None and last[1] == first and last[2] == first - last[0] and here == end - first:
                 last = last[0], end, last[2] + here

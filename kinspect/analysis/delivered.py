@@ -14,8 +14,8 @@ def delivered(field: RecordField, partition: dict[str, Any]) -> int | None:
     be aborted; of a ShareFetch those that were acquired. None if their number is not known."""
     _, blanks = read_batches(field.batches(), partition.get("aborted_transactions"))
     left_out = frozenset(blanks)
-    told = partition.get("acquired_records")
-    acquired = None if told is None else OffsetRanges(acquired_ranges(told))
+    ranges = partition.get("acquired_records")
+    acquired = None if ranges is None else OffsetRanges(acquired_ranges(ranges))
     total = 0
     for batch in field.batches():
         count, first, last = batch_count(batch), batch["base_offset"], batch.get("last_offset")
@@ -26,6 +26,6 @@ def delivered(field: RecordField, partition: dict[str, Any]) -> int | None:
     return total
 
 
-def acquired_ranges(told: list[dict[str, Any]]) -> list[Range]:
+def acquired_ranges(ranges: list[dict[str, Any]]) -> list[Range]:
     """The offsets that a ShareFetch's answer says to be acquired, in order."""
-    return joined((one["first_offset"], one["last_offset"] + 1) for one in told)
+    return joined((one["first_offset"], one["last_offset"] + 1) for one in ranges)

@@ -229,7 +229,7 @@ class Expectation:
         connection = exchange.connection.connection_id
         if exchange.api_key in FETCH_APIS and succeeded(exchange):
             self._keep(connection, True)
-        elif exchange.after_hole and connection not in self._fetched:
+        elif exchange.after_gap and connection not in self._fetched:
             self._keep(connection, None)
 
     def _keep(self, connection: str, fetched: bool | None) -> None:

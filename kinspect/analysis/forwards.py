@@ -15,7 +15,7 @@ from kinspect.analysis.record import Record
 from kinspect.kafka.bodysummary import REQUEST_DATA, RESPONSE_DATA, BodySummary
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.fields import envelope
-from kinspect.kafka.wire.ends import Ends
+from kinspect.kafka.wire.endpoints import Endpoints
 from kinspect.kafka.wire.hashes import blake2b
 from kinspect.kafka.wire.learnednames import LearnedNames
 from kinspect.kafka.wire.lineorder import LineKey
@@ -84,15 +84,15 @@ class EnvelopedRequest(NamedTuple):
     def exchange(self, names: LearnedNames) -> Exchange:
         """The exchange of the client and the broker that forwarded it. Its connection was not seen: it has no id, and
         no address of the broker."""
-        ends = Ends(self.client_ip, 0, "", 0, "", "", names, (), Caps(), Counts())
+        ends = Endpoints(self.client_ip, 0, "", 0, "", "", names, (), Caps(), Counts())
         made = Exchange(ends, KAFKA)
         asked = request_header(self.request, 0, len(self.request))
         assert asked is not None
         made.api_key, made.api_version, made.correlation_id, made.client_id, _ = asked
-        told = response_header(self.response, 0, len(self.response), asked.api_key, asked.api_version)
-        assert told is not None
+        header = response_header(self.response, 0, len(self.response), asked.api_key, asked.api_version)
+        assert header is not None
         made.request = _message(REQUEST, self.request, asked.body_start, self.sent, made)
-        made.response = _message(RESPONSE, self.response, told.body_start, self.done, made)
+        made.response = _message(RESPONSE, self.response, header.body_start, self.done, made)
         made.outcome, made.key, made.completed_at, made.principal = (
             ANSWERED,
             self.key,
@@ -100,7 +100,7 @@ class EnvelopedRequest(NamedTuple):
             self.principal,
         )
         made.latency_known = made.service_known = made.queue_known = False
-        made.after_hole = True
+        made.after_gap = True
         return made
 
 
@@ -149,7 +149,7 @@ def carried_request(exchange: Exchange) -> EnvelopedRequest | None:
         return None
     assert request is not None
     assert response is not None
-    asked, told = request.facts().body or {}, response.facts().body or {}
+    asked, answer = request.facts().body or {}, response.facts().body or {}
     client_ip = envelope.address(asked["client_host_address"])
     if client_ip is None or exchange.is_uncertain or not may_be_forwarded(inner.header.api_key):
         return None
@@ -161,7 +161,7 @@ def carried_request(exchange: Exchange) -> EnvelopedRequest | None:
         client_ip,
         None if user == ANONYMOUS else user,
         asked[REQUEST_DATA],
-        told[RESPONSE_DATA],
+        answer[RESPONSE_DATA],
     )
 
 

@@ -51,8 +51,8 @@ class JoinedGroup(NamedTuple):
 
 
 class SyncedGroup(NamedTuple):
-    """A SyncGroup. `assigned`: what the member got, None if that is not known; `given`: what the leader gives; `told`:
-    true if the answer has an assignment, of whatever protocol."""
+    """A SyncGroup. `assigned`: what the member got, None if that is not known; `given`: what the leader gives;
+    `has_assignment`: true if the answer has one, of whatever protocol."""
 
     key: LineKey
     begin: int
@@ -62,7 +62,7 @@ class SyncedGroup(NamedTuple):
     generation: int
     assigned: Partitions | None
     given: tuple[tuple[str, Partitions | None], ...]
-    told: bool
+    has_assignment: bool
 
 
 class RefusedRequest(NamedTuple):
@@ -160,26 +160,26 @@ def times(exchange: Exchange) -> tuple[LineKey, int, int]:
     return key, key[0] if begin is None else begin, key[0] if end is None else end
 
 
-def joined(exchange: Exchange, asked: Struct, told: Struct | None) -> JoinedGroup:
+def joined(exchange: Exchange, asked: Struct, answer: Struct | None) -> JoinedGroup:
     """The event of a JoinGroup."""
-    told = told or {}
-    chosen = told.get("protocol_name") or None
+    answer = answer or {}
+    chosen = answer.get("protocol_name") or None
     offered = [one for one in asked.get("protocols") or () if "metadata" in one]
     mine = next((one for one in offered if one.get("name") == chosen), offered[0] if offered else {})
     reader = GROUP_BYTES["JoinGroupRequest", "metadata"]
     metadata = read_group_bytes(reader, mine.get("metadata"), asked.get("protocol_type", "")) or {}
     topics, owned = metadata.get("topics"), metadata.get("owned_partitions")
     member = asked.get("member_id") or ""
-    error = told.get("error_code")
+    error = answer.get("error_code")
     return JoinedGroup(
         *times(exchange),
         # An answer that was cut before the member id says nothing of a member.
-        None if error == NONE and not told.get("member_id") else error,
+        None if error == NONE and not answer.get("member_id") else error,
         member,
-        told.get("member_id") or member,
+        answer.get("member_id") or member,
         asked.get("group_instance_id"),
-        told.get("generation_id", -1),
-        told.get("leader") or "",
+        answer.get("generation_id", -1),
+        answer.get("leader") or "",
         chosen,
         asked.get("reason") or None,
         None if topics is None else tuple(sorted(topics)),
@@ -191,21 +191,21 @@ def joined(exchange: Exchange, asked: Struct, told: Struct | None) -> JoinedGrou
     )
 
 
-def synced(exchange: Exchange, asked: Struct, told: Struct | None) -> SyncedGroup:
+def synced(exchange: Exchange, asked: Struct, answer: Struct | None) -> SyncedGroup:
     """The event of a SyncGroup."""
-    told = told or {}
-    kind = told.get("protocol_type") or asked.get("protocol_type")
+    answer = answer or {}
+    kind = answer.get("protocol_type") or asked.get("protocol_type")
     return SyncedGroup(
         *times(exchange),
-        told.get("error_code"),
+        answer.get("error_code"),
         asked.get("member_id") or "",
         asked.get("generation_id", -1),
-        _assignment(told.get("assignment"), kind),
+        _assignment(answer.get("assignment"), kind),
         tuple(
             (one.get("member_id", ""), _assignment(one.get("assignment"), kind))
             for one in _whole_list(exchange.request, SYNC_FIELDS[0], "assignments")
         ),
-        told.get("assignment") is not None,
+        answer.get("assignment") is not None,
     )
 
 
@@ -217,14 +217,14 @@ def _assignment(data: bytes | None, kind: str | None) -> Partitions | None:
     return None if found is None else _named(found.get("assigned_partitions") or ())
 
 
-def left(exchange: Exchange, asked: Struct, told: Struct | None) -> LeftGroup | None:
+def left(exchange: Exchange, asked: Struct, answer: Struct | None) -> LeftGroup | None:
     """The event of a LeaveGroup; None if all of it was refused. A client that leaves may not wait for the answer."""
-    told = told or {}
-    if told.get("error_code"):
+    answer = answer or {}
+    if answer.get("error_code"):
         return None
     refused = {
         (one.get("member_id"), one.get("group_instance_id"))
-        for one in told.get("members") or ()
+        for one in answer.get("members") or ()
         if one.get("error_code")
     }
     members = asked.get("members")
@@ -238,20 +238,20 @@ def left(exchange: Exchange, asked: Struct, told: Struct | None) -> LeftGroup | 
     return LeftGroup(*times(exchange), leaving) if leaving else None
 
 
-def beat(exchange: Exchange, asked: Struct, told: Struct | None) -> MemberHeartbeat | None:
+def beat(exchange: Exchange, asked: Struct, answer: Struct | None) -> MemberHeartbeat | None:
     """The event of a heartbeat; None if nothing happens in it."""
     found = MemberHeartbeat(
         *times(exchange),
-        None if told is None else told.get("error_code"),
-        (told or {}).get("member_id") or asked.get("member_id") or "",
+        None if answer is None else answer.get("error_code"),
+        (answer or {}).get("member_id") or asked.get("member_id") or "",
         asked.get("instance_id"),
         asked.get("member_epoch", 0),
-        (told or {}).get("member_epoch", 0),
-        _assigned(told or {}),
+        (answer or {}).get("member_epoch", 0),
+        _assigned(answer or {}),
         _parts(asked.get("topic_partitions", asked.get("active_tasks"))),
         _subscription(asked),
         "; ".join(
-            one["status_detail"] for one in (told or {}).get("status") or () if one.get("status_detail")
+            one["status_detail"] for one in (answer or {}).get("status") or () if one.get("status_detail")
         )
         or None,
     )
@@ -260,11 +260,11 @@ def beat(exchange: Exchange, asked: Struct, told: Struct | None) -> MemberHeartb
     return None if goes_on and not tells else found
 
 
-def _assigned(told: Struct) -> Partitions | None:
+def _assigned(answer: Struct) -> Partitions | None:
     """What a heartbeat's answer assigns: of streams groups, active tasks; None if nothing changes."""
-    if "active_tasks" in told:
-        return _parts(told["active_tasks"])
-    assignment = told.get("assignment")
+    if "active_tasks" in answer:
+        return _parts(answer["active_tasks"])
+    assignment = answer.get("assignment")
     if assignment is None:
         return None
     # Releases 3.5 and 3.6 name it otherwise.

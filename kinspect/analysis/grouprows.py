@@ -92,8 +92,8 @@ def row(
         known,
         lossy,
     ).history
-    told = found.kind or found.tried
-    kind: str | None = told[1] if told is not None else None
+    seen = found.kind or found.tried
+    kind: str | None = seen[1] if seen is not None else None
     reconciled = ReconciledGroup(
         _in_order(MemberHeartbeat, found.beats), known, offsets.name, kind == SHARE, lossy
     ).history

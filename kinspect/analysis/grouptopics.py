@@ -85,10 +85,10 @@ class ClientGroups:
 
 def ties(exchange: Exchange) -> list[tuple[str, list[Topic]]]:
     """The groups whose topics an exchange shows, with these topics."""
-    told = _TOLD.get(exchange.api_key or 0)
-    if told is None or exchange.request is None:
+    tying = _TIES.get(exchange.api_key or 0)
+    if tying is None or exchange.request is None:
         return []
-    fields, find = told
+    fields, find = tying
     asked, answer = bodies(exchange, fields)
     return [
         (group, known)
@@ -156,7 +156,7 @@ _TOPOLOGY = (
     ),
     frozenset[str](),
 )
-_TOLD: dict[int, tuple[Fields, Callable[[Exchange, Struct, Struct], Ties]]] = {
+_TIES: dict[int, tuple[Fields, Callable[[Exchange, Struct, Struct], Ties]]] = {
     JOIN_GROUP: (JOIN_FIELDS, _joined),
     SYNC_GROUP: (SYNC_FIELDS, _synced),
     **dict.fromkeys(BY_EPOCH, (_BEATS, _beaten)),
@@ -167,6 +167,6 @@ _TOLD: dict[int, tuple[Fields, Callable[[Exchange, Struct, Struct], Ties]]] = {
     ),
 }
 """APIs that tie groups to topics: the fields that are needed, and what finds the ties."""
-TYING = frozenset(_TOLD)
+TYING = frozenset(_TIES)
 MEMBER_APIS = schema.apis_with("member") | {OFFSET_FETCH, SHARE_FETCH}
 """APIs whose requests name the group their client is in."""

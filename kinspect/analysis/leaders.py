@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from kinspect.analysis.record import GREATEST, Record
+from kinspect.analysis.record import EARLIEST, GREATEST, LATEST, Record
 from kinspect.kafka.wire.lineorder import LineKey
 
 NO_LEADER = -1
@@ -19,21 +19,13 @@ Claim = tuple[int, int, int]
 """A partition's index, a leader epoch (-1 if the message has none), and the leader (-1: there is none)."""
 
 
-def _first(one: dict[Any, Any], other: dict[Any, Any]) -> dict[Any, Any]:
-    return {**one, **{name: value for name, value in other.items() if name not in one or value < one[name]}}
-
-
-def _last(one: dict[Any, Any], other: dict[Any, Any]) -> dict[Any, Any]:
-    return {**one, **{name: value for name, value in other.items() if name not in one or value > one[name]}}
-
-
 @dataclass(slots=True)
 class Leaders(Record):
     """Claims about a topic's partitions, with the keys of the first and the last line that made each. `gone`: the key
     of the last line that said that there is no such topic."""
 
-    first: dict[Claim, LineKey] = field(default_factory=dict, metadata={"choose": _first})
-    last: dict[Claim, LineKey] = field(default_factory=dict, metadata={"choose": _last})
+    first: dict[Claim, LineKey] = field(default_factory=dict, metadata=EARLIEST)
+    last: dict[Claim, LineKey] = field(default_factory=dict, metadata=LATEST)
     gone: LineKey | None = field(default=None, metadata=GREATEST)
 
     def add(self, claim: Claim, key: LineKey) -> None:
@@ -52,31 +44,31 @@ class LeaderChange(NamedTuple):
     epoch: int
 
 
-def leaders(told: Iterable[Leaders], gone: LineKey | None = None) -> dict[int, int]:
+def leaders(seen: Iterable[Leaders], gone: LineKey | None = None) -> dict[int, int]:
     """The leader of each partition of a topic, by the latest message: the one of the greatest epoch; none of a topic
     that was `gone` after all messages about it."""
-    told = [*told]
-    if gone is not None and all(key < gone for each in told for key in each.last.values()):
+    seen = [*seen]
+    if gone is not None and all(key < gone for each in seen for key in each.last.values()):
         return {}
-    return {index: [leader for _, leader, _ in reigns][-1] for index, reigns in _reigns(told)}
+    return {index: [leader for _, leader, _ in reigns][-1] for index, reigns in _reigns(seen)}
 
 
-def changes(told: Iterable[Leaders]) -> Iterator[LeaderChange]:
+def changes(seen: Iterable[Leaders]) -> Iterator[LeaderChange]:
     """The changes of leaders of a topic's partitions."""
-    for index, reigns in _reigns(told):
+    for index, reigns in _reigns(seen):
         for (_, before, _), (epoch, now, first) in pairwise(reigns):
             if before != now:
                 yield LeaderChange(first[0], index, before, now, epoch)
 
 
-def _reigns(told: Iterable[Leaders]) -> Iterator[tuple[int, list[tuple[int, int, LineKey]]]]:
+def _reigns(seen: Iterable[Leaders]) -> Iterator[tuple[int, list[tuple[int, int, LineKey]]]]:
     """The epochs of each partition in their order, with their leader and the key of the line that first showed it.
 
     Without epochs (Metadata before v7) leaders follow each other as messages first showed them, and the return of an
     earlier one shows only if it is the last.
     """
     both = Leaders()
-    for each in told:
+    for each in seen:
         both.merge(each)
     by_index: dict[int, dict[tuple[int, int], LineKey]] = {}
     for (index, epoch, leader), key in both.first.items():

@@ -20,7 +20,7 @@ from kinspect.analysis.forwards import without_carried
 from kinspect.durations import Durations
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import GAP_CAUSES, ConnectionLine, Gap
-from kinspect.kafka.wire.ends import endpoint
+from kinspect.kafka.wire.endpoints import endpoint
 from kinspect.kafka.wire.pair import UNANSWERED
 from kinspect.kafka.wire.wait import IDLE
 from kinspect.model import NS_PER_SECOND, PROBLEM_CODES, REQUEST, RESPONSE

@@ -140,8 +140,8 @@ class Classic:
         self._came: dict[str, JoinedGroup] = {}
         self._had: dict[str, Assigned | None] = {}
         self._topics: dict[str, tuple[str, ...]] = {}
-        told: list[RefusedRequest | SyncedGroup] = [*refused, *syncs]
-        self._told = _by_member((one.member, one.end) for one in told if one.error in _REJOIN)
+        answers: list[RefusedRequest | SyncedGroup] = [*refused, *syncs]
+        self._rejoin_answers = _by_member((one.member, one.end) for one in answers if one.error in _REJOIN)
         # Heartbeats answered with a rebalance, with their members.
         self._stirred = sorted((one.end, one.member) for one in refused if _is_sign(one))
         self.history = GroupHistory()
@@ -329,7 +329,7 @@ class Classic:
                 self._changes.append(MemberChange(one.answered, ChangeKind.GETS, member, made))
             elif sync is not None and sync.error == NONE:
                 got = made.assigned.get(member)
-                kind = ChangeKind.GOES_ON if got is None and sync.told else ChangeKind.GETS
+                kind = ChangeKind.GOES_ON if got is None and sync.has_assignment else ChangeKind.GETS
                 self._changes.append(MemberChange(sync.end, kind, member, made, got))
 
     def _add_unseen(self, one: _Round, made: Rebalance, began: dict[str, int | None]) -> None:
@@ -482,22 +482,22 @@ class Classic:
         for join in one.joins.values():
             if self._is_new(join) and self._place(join.member) not in places:
                 yield Trigger(join.begin, MEMBER_JOINED, join.member, join.reason)
-            elif not self._was_told(one, join):
+            elif not self._had_to_rejoin(one, join):
                 changed = self._is_changed(join)
                 yield Trigger(
                     join.begin, SUBSCRIPTION_CHANGED if changed else REJOINED, join.member, join.reason
                 )
 
-    def _was_told(self, one: _Round, join: JoinedGroup) -> bool:
+    def _had_to_rejoin(self, one: _Round, join: JoinedGroup) -> bool:
         """True if a member that joins again was told to do so, or may have been before the capture began."""
         if self._is_new(join):
             return False
         first = self._of(join.member).first
         if one.previous is None and (first is None or first >= join.begin):
             return True
-        told = self._told.get(join.member, [])
+        answers = self._rejoin_answers.get(join.member, [])
         since = one.previous.answered if one.previous is not None else -1
-        return bisect_left(told, since) < bisect_right(told, join.begin)
+        return bisect_left(answers, since) < bisect_right(answers, join.begin)
 
     def _is_changed(self, join: JoinedGroup) -> bool:
         """True if a member subscribes to other topics than when it joined before."""

@@ -43,11 +43,11 @@ NEW = 2
 
 @dataclass(slots=True)
 class _Part:
-    """A member's part in a rebalance. `told` and `done`: when it was first told of another assignment, and when the
+    """A member's part in a rebalance. `told_at` and `done`: when it was first told of another assignment, and when the
     broker knew that it has it."""
 
     before: Assigned | None
-    told: int | None = None
+    told_at: int | None = None
     done: int | None = None
 
 
@@ -229,7 +229,7 @@ class ReconciledGroup:
             self._changes.append(MemberChange(beat.begin, ChangeKind.HAS, beat.member, made, owned))
         if given is not None and self._is_early(beat.member, given):
             change = MemberChange(beat.end, ChangeKind.GETS, beat.member, None, given)
-            self._early[beat.member] = _Part(self._has.get(beat.member), told=beat.end), change
+            self._early[beat.member] = _Part(self._has.get(beat.member), told_at=beat.end), change
             self._has[beat.member] = given
             return
         if given is not None:
@@ -250,8 +250,8 @@ class ReconciledGroup:
                 self._changes.append(early[1])
         if given is not None:
             self._has[beat.member] = given
-            part.told = beat.end if part.told is None else part.told
-        if owned is not None and part.told is not None and part.done is None:
+            part.told_at = beat.end if part.told_at is None else part.told_at
+        if owned is not None and part.told_at is not None and part.done is None:
             part.done = beat.end
         if given is not None or beat.epoch != beat.asked:
             made.ended = beat.end
@@ -261,7 +261,7 @@ class ReconciledGroup:
         """True if a member loses something again: it is told so before its epoch is raised (KIP-848), and nobody else
         was seen who knows the next one."""
         part = self._now.parts.get(member) if self._now is not None else None
-        return part is not None and part.told is not None and not self._has.get(member, given) <= given
+        return part is not None and part.told_at is not None and not self._has.get(member, given) <= given
 
     def _set(self, partitions: Partitions | None) -> Assigned | None:
         if partitions is None:
@@ -307,4 +307,4 @@ def _partly(part: _Part, lost: Assigned | None) -> int | None:
         return None
     if not lost:
         return 0
-    return None if part.done is None or part.told is None else part.done - part.told
+    return None if part.done is None or part.told_at is None else part.done - part.told_at

@@ -11,7 +11,7 @@ from kinspect.analysis.client import client_key
 from kinspect.errors import KinspectError
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import iso_time
-from kinspect.kafka.wire.ends import Ends, endpoint
+from kinspect.kafka.wire.endpoints import Endpoints, endpoint
 from kinspect.model import NS_PER_SECOND
 
 NS_PER_MINUTE = 60 * NS_PER_SECOND
@@ -38,7 +38,7 @@ def _minute(exchange: Exchange) -> str | None:
     return None if time is None else iso_time(time - time % NS_PER_MINUTE)
 
 
-def _broker(ends: Ends) -> str | None:
+def _broker(ends: Endpoints) -> str | None:
     return endpoint(ends.broker_ip, ends.broker_port) if ends.broker_ip else None
 
 

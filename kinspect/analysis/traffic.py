@@ -109,7 +109,7 @@ class Traffic:
     def add(self, exchange: Exchange) -> bool:
         """Add an exchange; return True if it failed."""
         exchange = without_carried(exchange)
-        name = api_or_unknown(exchange)
+        name = exchange.api or UNKNOWN_API
         api = self._api(name)
         api.count += 1
         self._exchanges += 1
@@ -177,11 +177,6 @@ class Traffic:
     def _connect(self, connection: str) -> None:
         if len(self._connections) < CONNECTIONS_KEPT:
             self._connections.add(connection)
-
-
-def api_or_unknown(exchange: Exchange) -> str:
-    """The API's name, or the same one for all that have none."""
-    return exchange.api or UNKNOWN_API
 
 
 def faults(exchange: Exchange) -> Iterator[tuple[str, int]]:

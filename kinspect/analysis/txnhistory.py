@@ -21,7 +21,7 @@ FENCING = frozenset({47, 90})
 """INVALID_PRODUCER_EPOCH, PRODUCER_FENCED."""
 # What an event says: a part of a transaction, its end, a new producer, a marker, a state; or that others before it may
 # be missing.
-PART, END, INIT, MARKER, STATE, HOLE = range(6)
+PART, END, INIT, MARKER, STATE, GAP = range(6)
 STATE_ONGOING, STATE_FENCING = "Ongoing", "PrepareEpochFence"
 _OUTCOMES = {1: COMMITTED, 0: ABORTED}
 _STATES = {
@@ -117,7 +117,7 @@ class TransactionHistory:
         # Until when a transaction of a producer cannot have timed out.
         self._lasts: dict[tuple[int, int], int] = {}
         # Producers that were answered as fenced, and those known to be replaced.
-        self._told: set[tuple[int, int]] = set()
+        self._answered: set[tuple[int, int]] = set()
         self._replaced: set[tuple[int, int]] = set()
         # Those with a transaction whose end was not seen.
         self._unended: set[tuple[int, int]] = set()
@@ -142,25 +142,25 @@ class TransactionHistory:
             self._end(there, self._how_replaced(there, event.time), event.done)
         elif not any((event.producer, event.epoch) in known for known in (self._replaced, self._unended)):
             # One that the client had begun, and no broker took.
-            told = Transaction(event.producer, event.epoch, event.time, event.done, event.done, FENCED)
-            told.fenced_by = self._holder_client
+            made = Transaction(event.producer, event.epoch, event.time, event.done, event.done, FENCED)
+            made.fenced_by = self._holder_client
             if self._doubt:
-                told.lose()
-                told.ended, told.fenced_by = 0, None
-                told.outcome = FENCED if self._is_fenced(event) else None
-            self.transactions.append(told)
+                made.lose()
+                made.ended, made.fenced_by = 0, None
+                made.outcome = FENCED if self._is_fenced(event) else None
+            self.transactions.append(made)
             self._replaced.add((event.producer, event.epoch))
 
     def _asked_end(self, event: Event) -> None:
         there, outcome = self._of(event), _OUTCOMES.get(event.value)
         if event.error == 0:
-            if there is None and (event.producer, event.epoch) not in self._told:
+            if there is None and (event.producer, event.epoch) not in self._answered:
                 there = self._begin(event, 0, event.time)
                 there.lose()
             if there is not None:
                 there.answered = True
                 self._end(there, outcome, event.done)
-            self._told.add((event.producer, event.epoch))
+            self._answered.add((event.producer, event.epoch))
             self._doubt = False
         elif event.error in FENCING:
             self._refused_end(event)
@@ -187,16 +187,16 @@ class TransactionHistory:
                 self._end(there, how, event.done)
             self._doubt = False
             self._holder, self._holder_client = (event.producer, event.epoch), event.word or None
-            self._told.add(self._holder)
+            self._answered.add(self._holder)
             self._timeout = event.value * NS_PER_MS if event.value > 0 else None
             self._lasts[self._holder] = event.time + (self._timeout or 0)
         elif there is not None and event.error == CONCURRENT_TRANSACTIONS:
             there.fencing, there.fenced_by = True, event.word or None
         elif event.error == UNANSWERED:
-            self._hole(event)
+            self._gap(event)
 
     def _marker(self, event: Event) -> None:
-        there = self._told_of(event)
+        there = self._open_of(event)
         if there is None:
             return
         outcome = (
@@ -210,12 +210,12 @@ class TransactionHistory:
     def _state(self, event: Event) -> None:
         if event.word == STATE_ONGOING:
             if self._open is None:
-                told = self._begin(event, 0, event.time)
-                told.lose()
-                told.lost = False
-                told.partitions.update(event.partitions)
+                made = self._begin(event, 0, event.time)
+                made.lose()
+                made.lost = False
+                made.partitions.update(event.partitions)
             return
-        there = self._told_of(event)
+        there = self._open_of(event)
         if there is None:
             return
         if event.word == STATE_FENCING:
@@ -225,7 +225,7 @@ class TransactionHistory:
             how = self._how_aborted(there, event) if outcome == ABORTED else outcome
             self._end(there, how, 0 if _may_be_later(there) else event.done)
 
-    def _hole(self, event: Event) -> None:
+    def _gap(self, event: Event) -> None:
         """Events before this one may be missing."""
         self._doubt = True
         if self._open is not None:
@@ -241,7 +241,7 @@ class TransactionHistory:
             # It ended before: as asked, or nobody saw how.
             self._end(self._open, self._open.asked if event.error == 0 else None, 0)
         self._holder = producer, epoch
-        self._told.add(self._holder)
+        self._answered.add(self._holder)
         self._open = Transaction(producer, epoch, began, known)
         # A part that may have been refused begins nothing for certain.
         if self._doubt or event.error == UNANSWERED:
@@ -269,7 +269,7 @@ class TransactionHistory:
             there.producer, there.epoch = event.producer, event.epoch
         return there if (event.producer, event.epoch) == (there.producer, there.epoch) else None
 
-    def _told_of(self, event: Event) -> Transaction | None:
+    def _open_of(self, event: Event) -> Transaction | None:
         """The open transaction, if a marker or a state is about it and not of the one before: a coordinator takes a
         part of the next one only when all markers of that one are written."""
         there = self._open
@@ -285,7 +285,7 @@ class TransactionHistory:
         if one in self._replaced:
             return True
         holder = self._holder
-        return holder is not None and one != holder and one < holder and one in self._told
+        return holder is not None and one != holder and one < holder and one in self._answered
 
     def _is_fenced(self, event: Event) -> bool:
         """True if a refused producer cannot have timed out: then another one has its place, whatever was not seen."""
@@ -323,7 +323,7 @@ _ADD: dict[int, Any] = {
     INIT: TransactionHistory._init,
     MARKER: TransactionHistory._marker,
     STATE: TransactionHistory._state,
-    HOLE: TransactionHistory._hole,
+    GAP: TransactionHistory._gap,
 }
 
 
@@ -342,7 +342,7 @@ def history(events: Iterable[Event], chosen: bool = False) -> list[Transaction]:
     found = TransactionHistory()
     for event in sorted(events):
         if chosen:
-            found.add(event._replace(kind=HOLE))
+            found.add(event._replace(kind=GAP))
         found.add(event)
     for each in found.transactions:
         if each.outcome == ONGOING and (chosen or each.lost):

@@ -88,7 +88,7 @@ def added_answers() -> dict[str, Definition]:
         fits = {
             "answer": isinstance(row.answer, type) and issubclass(row.answer, Answer),
             "help": row.help.isprintable(),
-            "about": row.about.isprintable(),
+            "page_help": row.page_help.isprintable(),
             "columns": all(isinstance(each, Key | Column) for each in row.columns),
             "options": all(option.startswith(f"{name}_") for option in row.options),
             "page": row.page in pages,

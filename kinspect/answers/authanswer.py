@@ -12,7 +12,6 @@ from kinspect.answers.celltexts import ERROR, NOTE, counted, plain
 from kinspect.answers.definition import Clock, Definition, Key
 from kinspect.errors import shortened
 from kinspect.kafka.exchange.exchange import Exchange
-from kinspect.kafka.wire.message import WireMessage
 from kinspect.kafka.wire.pair import ANSWERED, SASL_TOKEN, UNANSWERED
 from kinspect.model import drop_oldest
 from kinspect.protocol import schema
@@ -97,7 +96,8 @@ class Auth(Answer):
         login.client = _client(exchange)
         login.tokens += 1
         self._touch(exchange, login.client)
-        login.doubtful |= exchange.outcome == UNANSWERED or not _is_whole(exchange.response)
+        is_cut = exchange.response is not None and not exchange.response.complete
+        login.doubtful |= exchange.outcome == UNANSWERED or is_cut
         refusal = exchange.summary.refusal
         if login.decided:
             return
@@ -168,11 +168,6 @@ def _error(exchange: Exchange) -> str | None:
     return None if text is None else shortened(text)
 
 
-def _is_whole(answer: WireMessage | None) -> bool:
-    """False for an answer that was cut."""
-    return answer is None or answer.complete
-
-
 def _was_closed_on(exchange: Exchange) -> bool:
     """True for a raw token that the broker answered by closing: before 1.0 it has no other way (KIP-152)."""
     if (
@@ -230,7 +225,7 @@ ANSWER = Definition(
     Auth,
     help="Who authenticated how, who failed, and why.",
     page="8",
-    about="logins",
+    page_help="logins",
     columns=(
         Key("client_id", "text", "", "CLIENT ID", opens="client-id"),
         Key("client_ip", "text", "", "ADDRESS", plain, rank=2, opens="client-host"),

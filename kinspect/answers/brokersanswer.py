@@ -24,7 +24,7 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.metadata import ip_text, node_structs
 from kinspect.kafka.fields.envelope import inner_response
 from kinspect.kafka.view.view import iso_time
-from kinspect.kafka.wire.ends import endpoint
+from kinspect.kafka.wire.endpoints import endpoint
 from kinspect.kafka.wire.learnednames import METADATA_TOPIC_ID
 from kinspect.kafka.wire.lineorder import LAST, LineKey
 from kinspect.kafka.wire.message import WireMessage
@@ -329,13 +329,13 @@ class Brokers(Answer):
         topic_id = topic.get("topic_id") or ZERO_UUID
         if index is None or leader is None or leader < DELETED or (not name and topic_id == ZERO_UUID):
             return
-        told = self._leaders.of(*_address(exchange), name or "", topic_id)
+        advertised = self._leaders.of(*_address(exchange), name or "", topic_id)
         if leader == DELETED:
-            _forget(told, exchange)
+            _forget(advertised, exchange)
             return
         claim = index, NO_EPOCH if epoch is None else epoch, leader
-        if told is not None and (claim in told.first or self._has_room()):
-            told.add(claim, exchange.key)
+        if advertised is not None and (claim in advertised.first or self._has_room()):
+            advertised.add(claim, exchange.key)
 
     def _add_nodes(self, exchange: Exchange, broker: _Broker, message: WireMessage | None) -> None:
         for struct, node_id in node_structs(message):
@@ -468,9 +468,9 @@ class _Cluster:
         return None
 
     def _node_id(self, address: Address) -> int | None:
-        told = self._context.names.node_id(*address, LAST)
-        if told is not None:
-            return told
+        node_id = self._context.names.node_id(*address, LAST)
+        if node_id is not None:
+            return node_id
         node = self._nodes.get(self._node_of(address) or ("", 0))
         called = self._brokers[address].called
         known = node.node_id if node is not None and node.node_id else called
@@ -544,11 +544,11 @@ def _by_name(
     gone: dict[str, LineKey] = {}
     for (name, topic_id), each in claims.items():
         known = name or names.get(topic_id) or context.topic(topic_id) or topic_id
-        for leaders_told in each:
-            if leaders_told.last:
-                found.setdefault(known, {}).setdefault(topic_id, []).append(leaders_told)
-            if leaders_told.gone is not None:
-                gone[known] = max(gone.get(known, leaders_told.gone), leaders_told.gone)
+        for advertised in each:
+            if advertised.last:
+                found.setdefault(known, {}).setdefault(topic_id, []).append(advertised)
+            if advertised.gone is not None:
+                gone[known] = max(gone.get(known, advertised.gone), advertised.gone)
     return {name: (_of_newest(by_id), gone.get(name)) for name, by_id in sorted(found.items())}
 
 
@@ -561,9 +561,9 @@ def _of_newest(by_id: dict[str, list[Leaders]]) -> list[Leaders]:
     return by_id[newest] + nameless if with_id else nameless
 
 
-def _forget(told: Leaders | None, exchange: Exchange) -> None:
-    if told is not None:
-        told.gone = exchange.key if told.gone is None else max(told.gone, exchange.key)
+def _forget(advertised: Leaders | None, exchange: Exchange) -> None:
+    if advertised is not None:
+        advertised.gone = exchange.key if advertised.gone is None else max(advertised.gone, exchange.key)
 
 
 def _place(row: Row) -> tuple[Any, ...]:
@@ -765,7 +765,7 @@ ANSWER = Definition(
     Brokers,
     help="Which nodes there are: addresses, releases, the controller, leaders.",
     page="7",
-    about="nodes, releases, leaders",
+    page_help="nodes, releases, leaders",
     columns=(
         Key("node_id", "int", "", "NODE"),
         Key("address", "text", "IP address and port", "ADDRESS", cell=_addresses, opens=_filters),

@@ -232,8 +232,8 @@ def _by_number(item: tuple[Use, int]) -> tuple[int, int]:
 
 def _limits(exchange: Exchange) -> Limits | None:
     """The newest versions that the broker offered, of the APIs that software is known by."""
-    told = newest_versions(exchange)
-    return None if told is None else tuple(map(told.get, LIMITS))
+    newest = newest_versions(exchange)
+    return None if newest is None else tuple(map(newest.get, LIMITS))
 
 
 THRESHOLDS = {_name(api_key): threshold for api_key, threshold in STORMS.items()}
@@ -275,7 +275,7 @@ ANSWER = Definition(
     Clients,
     help="Which clients there are, their software, and what each sends.",
     page="3",
-    about="software, requests, storms",
+    page_help="software, requests, storms",
     columns=(
         Key("client_id", "text", "", "CLIENT ID", opens="client-id"),
         Key("client_ip", "text", "", "ADDRESS", plain, rank=3, opens="client-host"),

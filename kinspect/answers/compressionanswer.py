@@ -105,7 +105,7 @@ ANSWER = Definition(
     TopicCompression,
     help="What compression saves, by topic and client.",
     page="d",
-    about="what record batches take, compressed and expanded",
+    page_help="what record batches take, compressed and expanded",
     columns=(
         *USE_KEYS,
         Key("client_ip", "text", "", "ADDRESS", plain, rank=4, opens="client-host"),

@@ -35,7 +35,7 @@ from kinspect.answers.definition import Clock, Definition, Key
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.metadata import ip_text
 from kinspect.kafka.view.view import epoch_ns, milliseconds
-from kinspect.kafka.wire.ends import endpoint
+from kinspect.kafka.wire.endpoints import endpoint
 from kinspect.kafka.wire.lineorder import LineKey
 from kinspect.kafka.wire.pair import ANSWERED
 from kinspect.model import NS_PER_MS
@@ -435,7 +435,7 @@ ANSWER = Definition(
     Connect,
     help="Why clients cannot connect, or do not stay connected.",
     page="h",
-    about="why clients cannot connect",
+    page_help="why clients cannot connect",
     columns=(
         Key(
             "problem",

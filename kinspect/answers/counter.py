@@ -39,9 +39,9 @@ class AnswerCounter(Sink):
 
     def take(self, line: Line) -> None:
         if not isinstance(line, Exchange):
-            told = line.to_dict()
+            fields = line.to_dict()
             for answer in self._answers.values():
-                answer.add_connection(told)
+                answer.add_connection(fields)
             return
         chosen = self._filter
         served, passes = ((), None) if chosen is None else (chosen.let, chosen.passes)
@@ -84,7 +84,7 @@ class AnswerCounter(Sink):
                 answer, ResultContext(names, begin, end, lossy, left_out, self._chooses)
             )
             rows = [row for row in rows if answer.is_chosen(row, self._chooses)]
-            told = {"unknown_to_filters": unknown, **summary, "unresolved_topic_ids": unresolved}
+            capture = {"unknown_to_filters": unknown, **summary, "unresolved_topic_ids": unresolved}
             served = () if self._filter is None else answer.exempt_apis
             groups, no_room = answer.groups_under_way, answer.left_out + answer.unmeasured
             # What was let pass to serve rows may serve none; or it does, as a name came too late for the filter.
@@ -92,7 +92,7 @@ class AnswerCounter(Sink):
             hint = instead if served_none or not answer.exchanges else None
             taken = (0, 0) if served_none else (answer.exchanges, answer.twins)
             counts = AnswerCounts(*taken, groups, no_room, answer.unproven)
-            found.append(document(name, told, span, rows, counts, options, served, hint, ended))
+            found.append(document(name, capture, span, rows, counts, options, served, hint, ended))
         return found
 
     def _chooses(self, option: str, names: Sequence[str]) -> bool:

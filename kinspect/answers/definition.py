@@ -69,10 +69,10 @@ class Key:
 @dataclass(eq=False, repr=False)
 class Definition:
     """An answer. `answer`: its accumulator; `page`: the key that opens its page, by which answers stand in order;
-    `about`: what the page shows; `columns`: keys of its rows in their order, and columns of the terminal that are made
-    of several; `order`: titles in the order of the terminal, where it is another one; `options`: its own, by the
-    argument of its class that takes the value; `structs`: kinds of keys that are objects, by name, with the keys of
-    these; `failures`: tests of rows, by the words of `--fail-on`.
+    `page_help`: what the page shows; `columns`: keys of its rows in their order, and columns of the terminal that
+    are made of several; `order`: titles in the order of the terminal, where it is another one; `options`: its own,
+    by the argument of its class that takes the value; `structs`: kinds of keys that are objects, by name, with the
+    keys of these; `failures`: tests of rows, by the words of `--fail-on`.
 
     `nothing`: the text where there are no rows; `more`: the command to type next, from a file's name and the rows in
     the order in which they are shown; `unread`: the text in place of `nothing` where something was cut or lost;
@@ -86,7 +86,7 @@ class Definition:
     answer: type[Answer]
     help: str
     page: str
-    about: str
+    page_help: str
     columns: tuple[Key | Column, ...]
     nothing: str
     more: Callable[[str, list[Row]], str]

@@ -93,7 +93,7 @@ class _Consumer(Record):
 
 
 @dataclass(slots=True)
-class _Holes(Record):
+class _Gaps(Record):
     """The last line of a client before which something was lost, or of which: then true. Answers without their request
     have no client id."""
 
@@ -117,12 +117,12 @@ class Deliveries(Answer):
         self._produced = self.records(Produced, READINGS_KEPT)
         self._readings = self.records(Consumption, READINGS_KEPT)
         self._consumers = self.records(_Consumer)
-        self._holes = self.records(_Holes)
+        self._gaps = self.records(_Gaps)
         self._groups = ClientGroups(self)
 
     def add(self, exchange: Exchange) -> None:
-        if exchange.request is None or exchange.after_hole:
-            self._note_hole(exchange, exchange.request is None)
+        if exchange.request is None or exchange.after_gap:
+            self._note_gap(exchange, exchange.request is None)
         if exchange.request is None:
             return
         if exchange.api_key == PRODUCE:
@@ -131,10 +131,10 @@ class Deliveries(Answer):
             self._add_fetch(exchange, exchange.request)
         self._groups.add(exchange)
 
-    def _note_hole(self, exchange: Exchange, is_within: bool) -> None:
-        holes, hole = self._holes.of(*client_key(exchange)), (exchange.key, is_within)
-        if holes is not None:
-            holes.last = hole if holes.last is None else max(holes.last, hole)
+    def _note_gap(self, exchange: Exchange, is_within: bool) -> None:
+        gaps, gap = self._gaps.of(*client_key(exchange)), (exchange.key, is_within)
+        if gaps is not None:
+            gaps.last = gap if gaps.last is None else max(gaps.last, gap)
 
     # ------------------------------------------------------------------ what exchanges say
 
@@ -183,7 +183,7 @@ class Deliveries(Answer):
         if consumer is not None:
             consumer.incomplete += not whole or (exchange.response is not None and not answered)
         if not whole or (not answered if exchange.response is not None else exchange.outcome_reason == GAP):
-            self._note_hole(exchange, True)
+            self._note_gap(exchange, True)
         offsets: dict[Partition, int] = {
             (topic, index): part.get("fetch_offset", -1)
             for topic, parts in topics_in(asked, "topics", "partitions").items()
@@ -277,7 +277,7 @@ class Deliveries(Answer):
         )
         topics, ids = self._topics_by_name(context)
         consumers = {client: found.incomplete for client, found in self._consumers.items()}
-        waiting = _Waiting(readings, logs, self._holes, self._groups.named(context))
+        waiting = _Waiting(readings, logs, self._gaps, self._groups.named(context))
         unclear = self._unclear(context, topics)
         chosen = cutting_more(context.options - self.row_keys.keys(), *TIMES)
         rows = []
@@ -357,12 +357,12 @@ class _Waiting:
         self,
         readings: Mapping[_Where, Mapping[_Reader, Consumption]],
         logs: Mapping[_Where, PartitionLog],
-        holes: RecordStore[_Holes],
+        gaps: RecordStore[_Gaps],
         groups: Callable[[ClientKey, str | None], list[str]],
     ) -> None:
         self._readings = readings
         self._logs = logs
-        self._holes = {client: found.last for client, found in holes.items() if found.last is not None}
+        self._gaps = {client: found.last for client, found in gaps.items() if found.last is not None}
         self._left: dict[_Where, dict[_Reader, int | None]] = {}
         self.groups = cache(groups)
 
@@ -411,8 +411,8 @@ class _Waiting:
         offset = max(group.offset for group in groups) if shared else passed[1]
         if log.ends_before(offset):
             return 0
-        holes = [self._holes[one] for one in (client, (None, client[1])) if one in self._holes]
-        if any((passed[0], False) < hole for hole in holes) or (log.floor is not None and offset < log.floor):
+        gaps = [self._gaps[one] for one in (client, (None, client[1])) if one in self._gaps]
+        if any((passed[0], False) < gap for gap in gaps) or (log.floor is not None and offset < log.floor):
             return None
         had = (one[1:3] for group in groups for each in group.readings for one in each.stretches)
         return log.left(offset, (*had, *(log.aborted if reading.committed else ())))
@@ -482,7 +482,7 @@ ANSWER = Definition(
     Deliveries,
     help="How long records take from producer to consumer.",
     page="v",
-    about="from producers to consumers",
+    page_help="from producers to consumers",
     columns=(
         *USE_KEYS[:2],
         Key("client_id", "text", "The consumer's", "CLIENT ID", opens="client-id"),

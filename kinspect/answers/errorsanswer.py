@@ -331,15 +331,15 @@ def _is_expected(count: int, expected: int, open_ones: int) -> bool | None:
 def _unanswered(fault: _Fault, expected: dict[str, int]) -> tuple[str, str]:
     """Meaning and advice of requests without an answer. `expected`: those that are, by the reason."""
     if sum(expected.values()) >= fault.count:
-        told, advice = expected, NO_ADVICE if fault.reasons.keys() <= EXPECTED.keys() else LEFT_ADVICE
+        reasons, advice = expected, NO_ADVICE if fault.reasons.keys() <= EXPECTED.keys() else LEFT_ADVICE
         if fault.reasons.keys() == {"one_sided"}:
             advice = ONE_SIDED_ADVICE
     else:
-        told, advice = (
+        reasons, advice = (
             {REASONS.get(reason, reason): count for reason, count in fault.reasons.items()},
             CLOSED_ADVICE,
         )
-    names = sorted(told, key=lambda reason: (-told[reason], reason))
+    names = sorted(reasons, key=lambda reason: (-reasons[reason], reason))
     return f"No answer was seen: {', '.join(names)}.", advice
 
 
@@ -432,7 +432,7 @@ ANSWER = Definition(
     Errors,
     help="Error codes by API and client, with their meaning and what to do.",
     page="6",
-    about="error codes: meaning, and what to do",
+    page_help="error codes: meaning, and what to do",
     columns=(
         Key("api", "text", "", "API", least=WORDS, opens="api"),
         Key(

@@ -53,7 +53,7 @@ from kinspect.filters.values import parse_duration
 from kinspect.kafka.bodysummary import RecordField, RecordRoom, error_counts
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.fields import entities
-from kinspect.kafka.wire.ends import endpoint
+from kinspect.kafka.wire.endpoints import endpoint
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.output.columns import Column
 from kinspect.protocol import schema
@@ -687,7 +687,7 @@ ANSWER = Definition(
     Groups,
     help="Who is in which group, why it rebalanced, who stood still, and how far behind it is.",
     page="4",
-    about="members, rebalances, lag",
+    page_help="members, rebalances, lag",
     columns=(
         Key("group", "text", "", "GROUP", str, opens="group"),
         Key("kind", "text", "classic, consumer, share or streams", "KIND", rank=3),

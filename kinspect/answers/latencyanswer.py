@@ -16,7 +16,7 @@ from kinspect.errors import KinspectError
 from kinspect.filters.values import parse_duration
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import LISTED, iso_time, milliseconds
-from kinspect.kafka.wire.ends import Ends, endpoint
+from kinspect.kafka.wire.endpoints import Endpoints, endpoint
 from kinspect.kafka.wire.message import WireMessage
 from kinspect.kafka.wire.wait import CAUSES, IDLE, RETRANSMITTED, wait
 from kinspect.model import FRAME_BITS, FRAME_MASK, NS_PER_SECOND
@@ -154,7 +154,7 @@ def _duration(text: str) -> int:
         raise KinspectError(f"--slow: {error}; a number alone is milliseconds") from None
 
 
-def frames_of(message: WireMessage | None, ends: Ends) -> Frames:
+def frames_of(message: WireMessage | None, ends: Endpoints) -> Frames:
     """Where a message lies in the input."""
     assert message is not None
     first = message.first_frame
@@ -257,7 +257,7 @@ ANSWER = Definition(
     Latency,
     help="How long requests take, and what each wait was made of.",
     page="5",
-    about="percentiles, and causes of waits",
+    page_help="percentiles, and causes of waits",
     columns=(
         Column("MINUTE", where("minute"), least=16, time=MINUTE),
         Column("TIME", where("timestamp"), rank=3, time=TIME_OF_DAY),

@@ -20,7 +20,7 @@ from kinspect.kafka.bodysummary import RecordField, RecordRoom, batch_count
 from kinspect.kafka.connection.roles import CONSUMER, FOLLOWER, HIDDEN, PRODUCER, role_of
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import milliseconds
-from kinspect.kafka.wire.ends import endpoint
+from kinspect.kafka.wire.endpoints import endpoint
 from kinspect.kafka.wire.lineorder import LineKey
 from kinspect.kafka.wire.message import WireMessage
 from kinspect.kafka.wire.pair import ANSWERED
@@ -54,7 +54,7 @@ CONNECTIONS_KEPT: Final = 20_000
 MEMBERS_KEPT: Final = 1000
 """Most members of groups known of a stretch of a connection; of more, all are forgotten."""
 STRETCHES_KEPT: Final = 4
-"""Last stretches of a connection, between holes, whose last requests are known."""
+"""Last stretches of a connection, between gaps, whose last requests are known."""
 TIMES_KEPT: Final = 1000
 """Metadata requests of a client whose intervals are measured: the first ones."""
 ALL_TIMES_KEPT: Final = 500_000
@@ -211,12 +211,12 @@ class _Settings(Record):
 
 @dataclass(slots=True)
 class _Sender(Record):
-    """What a client sends in any role. `holes`: how often others of its requests may be missing between those seen;
+    """What a client sends in any role. `gaps`: how often others of its requests may be missing between those seen;
     `offers`: 1 if its broker has InitProducerId; `resets`: ListOffsets by −1 and −2; `answered`, `metadata`: Metadata
     requests that were answered, and times of all; `racks`: of nodes; `replicas`: nodes by topic and partition."""
 
     requests: int = 0
-    holes: int = 0
+    gaps: int = 0
     software: tuple[Any, Any] | None = field(default=None, metadata=GREATEST)
     offers: int | None = field(default=None, metadata=GREATEST)
     resets: dict[int, int] = field(default_factory=dict)
@@ -272,7 +272,7 @@ class Settings(Answer):
             return
         sender.requests += 1
         # A cut one may be of any client.
-        sender.holes += exchange.client_id is None and not request.complete
+        sender.gaps += exchange.client_id is None and not request.complete
         name, version = exchange.software_name, exchange.software_version
         named = (name, version) if name or version else None
         sender.software = later(sender.software, exchange.key, named)
@@ -310,14 +310,14 @@ class Settings(Answer):
         known = self._connections.pop(name, None) or _Stretches(number)
         self._connections[name] = known
         drop_oldest(self._connections, CONNECTIONS_KEPT)
-        behind = sender if exchange.after_hole and exchange.request is not None else None
+        behind = sender if exchange.after_gap and exchange.request is not None else None
         if number <= known.first:
             # What may be missing before a connection's first exchange is not between two others.
             known.first, known.behind, behind = number, behind, known.behind
         if behind is not None:
-            behind.holes += 1
-        sender.holes += exchange.request is None
-        begins = exchange.request is None or exchange.after_hole
+            behind.gaps += 1
+        sender.gaps += exchange.request is None
+        begins = exchange.request is None or exchange.after_gap
         lately = known.of(number, begins)
         if len(lately) > MEMBERS_KEPT:
             lately.clear()
@@ -352,7 +352,7 @@ class Settings(Answer):
             return
         if self._times >= ALL_TIMES_KEPT:
             self.left_out += 1
-            sender.holes += 1
+            sender.gaps += 1
             return
         sender.metadata.add(time)
         self._times += 1
@@ -627,7 +627,7 @@ def _flag(value: int | None) -> bool | None:
 def _intervals(sender: _Sender) -> Histogram:
     """Times between Metadata requests: none where one may be missing."""
     found = Histogram()
-    times = sorted(sender.metadata)[:TIMES_KEPT] if sender.answered and not sender.holes else []
+    times = sorted(sender.metadata)[:TIMES_KEPT] if sender.answered and not sender.gaps else []
     for before, time in pairwise(times):
         found.add(time - before)
     return found
@@ -859,7 +859,7 @@ ANSWER = Definition(
     Settings,
     help="How clients are configured, as far as the wire shows, and what may be wrong with it.",
     page="m",
-    about="what requests tell of a client's settings, and what may be wrong",
+    page_help="what requests tell of a client's settings, and what may be wrong",
     columns=(
         Key("client_id", "text", "", "CLIENT ID", opens="client-id"),
         Key("client_ip", "text", "", "ADDRESS", plain, rank=3, opens="client-host"),

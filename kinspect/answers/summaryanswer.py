@@ -417,7 +417,7 @@ ANSWER = Definition(
     Summary,
     help="What is in a capture, what is wrong, and where to look next.",
     page="1",
-    about="what is wrong, and where to look next",
+    page_help="what is wrong, and where to look next",
     columns=(
         Key(
             "finding",

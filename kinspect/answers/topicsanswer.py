@@ -328,7 +328,7 @@ ANSWER = Definition(
     Topics,
     help="Who produces to and consumes from which topic.",
     page="2",
-    about="who produces and consumes",
+    page_help="who produces and consumes",
     columns=(
         *USE_KEYS,
         Key("client_ip", "text", "", "ADDRESS", plain, rank=2, opens="client-host"),

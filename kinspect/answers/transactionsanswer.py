@@ -15,7 +15,7 @@ from kinspect.analysis.txnhistory import (
     END,
     FENCED,
     FENCING,
-    HOLE,
+    GAP,
     INIT,
     MARKER,
     ONGOING,
@@ -97,8 +97,8 @@ class Transactions(Answer):
         self._clients = self.records(_ClientHoles)
 
     def add(self, exchange: Exchange) -> None:
-        if exchange.after_hole and (client := self._clients.of(*client_key(exchange))) is not None:
-            self.keep(client.events, Event(exchange.timestamp or 0, exchange.key, HOLE))
+        if exchange.after_gap and (client := self._clients.of(*client_key(exchange))) is not None:
+            self.keep(client.events, Event(exchange.timestamp or 0, exchange.key, GAP))
         add = _ADD.get(exchange.api_key)
         if add is not None and exchange.request is not None:
             add(self, exchange)
@@ -171,11 +171,11 @@ class Transactions(Answer):
                 for index in topic.get("partitions") or ()
             ]
             taken = [partition for partition in named if codes.get(partition, UNANSWERED) == 0]
-            codes_told = [*codes.values(), *filter(None, _error(answer))]
+            error_codes = [*codes.values(), *filter(None, _error(answer))]
             producer, epoch = _number(each.get("producer_id")), _number(each.get("producer_epoch"))
             # Brokers ask whether a client has added partitions, or add them for it (KIP-890).
             kind = None if each.get("verify_only") else PART
-            self._add(exchange, name, kind, producer, epoch, codes_told, taken, by_client=each is request)
+            self._add(exchange, name, kind, producer, epoch, error_codes, taken, by_client=each is request)
 
     def _add_offsets(self, exchange: Exchange) -> None:
         request, answer = _bodies(exchange)
@@ -318,7 +318,7 @@ class Transactions(Answer):
             for event in record.events:
                 owners.setdefault(Event(*event).producer, set()).add(name)
         markers = {producer: record for (producer,), record in self._producers.items()}
-        holes = {client: record.events for client, record in self._clients.items()}
+        gaps = {client: record.events for client, record in self._clients.items()}
         rows = []
         for (name,), record in ids:
             # Two clusters in one capture may have one producer id for two: then nobody knows whose a marker is.
@@ -328,7 +328,7 @@ class Transactions(Answer):
                 if names == {name} and producer in markers
             ]
             own_clients = {each for client_id, ip in record.clients for each in ((client_id, ip), (None, ip))}
-            missing = [event for client in own_clients for event in holes.get(client, ())]
+            missing = [event for client in own_clients for event in gaps.get(client, ())]
             rows.append(_row(name, record, own, missing, context))
         return sorted(rows, key=_place)
 
@@ -341,10 +341,10 @@ def _place(row: Row) -> tuple[Any, ...]:
 
 
 def _row(
-    name: str, record: _Id, markers: list[_Producer], holes: list[tuple[Any, ...]], context: ResultContext
+    name: str, record: _Id, markers: list[_Producer], gaps: list[tuple[Any, ...]], context: ResultContext
 ) -> Row:
     cut = record.cut
-    events = [Event(*event) for event in chain(record.events, holes, *(each.events for each in markers))]
+    events = [Event(*event) for event in chain(record.events, gaps, *(each.events for each in markers))]
     found = history((event for event in events if cut is None or event.time < cut), context.chosen)
     errors = dict(record.errors)
     for producer in markers:
@@ -540,7 +540,7 @@ ANSWER = Definition(
     Transactions,
     help="Transactional ids, producers and epochs; how each transaction ended.",
     page="9",
-    about="how each ended",
+    page_help="how each ended",
     columns=(
         Key("transactional_id", "text", "", "TRANSACTIONAL ID", str),
         Key("client_id", "text", "", "CLIENT ID", rank=2, opens="client-id"),

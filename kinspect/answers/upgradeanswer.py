@@ -89,7 +89,7 @@ class Upgrade(Answer):
             return
         if exchange.role is None and exchange.request is not None and not exchange.request.complete:
             # What was cut off may show that it is a broker.
-            client.holes += 1
+            client.gaps += 1
             client.hidden += 1
             return
         client.note(exchange)
@@ -116,11 +116,11 @@ class Upgrade(Answer):
         )
 
     def _add_broker(self, exchange: Exchange) -> None:
-        told = newest_versions(exchange)
+        newest = newest_versions(exchange)
         ends = exchange.connection
         broker = self._brokers.of(ends.broker_ip, ends.broker_port)
-        if broker is not None and told is not None:
-            broker.newest = later(broker.newest, exchange.key, tuple(told.items()))
+        if broker is not None and newest is not None:
+            broker.newest = later(broker.newest, exchange.key, tuple(newest.items()))
 
     # ------------------------------------------------------------------ the whole
 
@@ -130,7 +130,7 @@ class Upgrade(Answer):
         }
         # Requests whose client id was cut off may be those of any client there.
         nameless = {
-            ip for (client_id, ip), client in self._clients.items() if client_id is None and client.holes
+            ip for (client_id, ip), client in self._clients.items() if client_id is None and client.gaps
         }
         rows = [
             self._row(
@@ -221,15 +221,17 @@ def _target(
     if to is None or schema.release(fspath(to)) is not None or not exists(to):
         return None if to is None else fspath(to)
     found = answer("brokers", fspath(to))
-    told = [_offered(row) for row in found["rows"] if row["ranges"]]
+    offered = [_offered(row) for row in found["rows"] if row["ranges"]]
     # Clients do not ask controllers.
-    told = [each for each in told if METADATA in each] or told
-    if not told:
+    offered = [each for each in offered if METADATA in each] or offered
+    if not offered:
         lacks = found["capture"]["incomplete"][:1]
         raise KinspectError(": ".join([fspath(to), "no broker tells its versions there", *lacks]))
     ranges = {
-        key: VersionRange(max(each[key].low for each in told), min(each[key].high for each in told), False)
-        for key in sorted(set.intersection(*map(set, told)))
+        key: VersionRange(
+            max(each[key].low for each in offered), min(each[key].high for each in offered), False
+        )
+        for key in sorted(set.intersection(*map(set, offered)))
     }
     return OfferedRanges(fspath(to), {key: each for key, each in ranges.items() if each.low <= each.high})
 
@@ -276,7 +278,7 @@ ANSWER = Definition(
     Upgrade,
     help="Which client breaks on a release, and why.",
     page="u",
-    about="clients that a release breaks",
+    page_help="clients that a release breaks",
     columns=(
         Key("client_id", "text", "", "CLIENT ID", opens="client-id"),
         Key("client_ip", "text", "", "ADDRESS", plain, rank=3, opens="client-host"),

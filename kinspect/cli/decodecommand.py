@@ -30,7 +30,7 @@ from kinspect.kafka.connection.tokens import may_be_token, may_hold_token
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.redact import HIDDEN, STRUCTURE, shown_value, without_texts
 from kinspect.kafka.view.view import View
-from kinspect.kafka.wire.ends import Ends
+from kinspect.kafka.wire.endpoints import Endpoints
 from kinspect.kafka.wire.learnednames import LearnedNames
 from kinspect.kafka.wire.message import WireMessage
 from kinspect.kafka.wire.pair import KAFKA, TOKEN_NAME
@@ -226,7 +226,8 @@ def _message(best: Guess) -> tuple[WireMessage, ReadResult]:
     raw = data if header.failure is None else None
     message = WireMessage(best.direction, raw, len(data), header.end, None, None, 0, 0, 0, raw is not None)
     message.api_key, message.api_version = best.api_key, best.version
-    message.ends = Ends("", 0, "", 0, "", "", LearnedNames(), [""], Caps(body_bytes=MOST_MEMORY), Counts())
+    caps = Caps(body_bytes=MOST_MEMORY)
+    message.ends = Endpoints("", 0, "", 0, "", "", LearnedNames(), [""], caps, Counts())
     return message, header
 
 

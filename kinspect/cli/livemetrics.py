@@ -23,7 +23,7 @@ from kinspect.errors import KinspectError
 from kinspect.extras import need
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine, Line
-from kinspect.kafka.wire.ends import endpoint
+from kinspect.kafka.wire.endpoints import endpoint
 from kinspect.model import NS_PER_SECOND
 from kinspect.sink import KINDS, Sink
 

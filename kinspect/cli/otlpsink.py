@@ -20,7 +20,7 @@ from kinspect.output.linefacts import epoch, fails
 from kinspect.output.otlp import ExportErrors, Sender, Telemetry, share
 from kinspect.output.semconv import FIELDS, AttributeNames, characters
 from kinspect.output.sendqueue import SendQueue
-from kinspect.sink import CONNECTION, GAP, Closed, Input, Sink
+from kinspect.sink import CONNECTION, GAP, RunInput, Sink, SinkReport
 from kinspect.wording import counted, plural
 
 METRICS_SECONDS = 10.0
@@ -118,9 +118,9 @@ class OtlpSink(Sink):
             self._told = True
             complain(f"--otlp {self._asked.shown}: {self._why}; what is not delivered is counted")
 
-    def close(self, read: Input) -> Closed:
+    def close(self, read: RunInput) -> SinkReport:
         self._closed = True
-        told, status = [], 0
+        messages, status = [], 0
         if self._states is not None:
             self._states.put(self._metrics.state())
         # All at once: each may wait for a collector that does not answer.
@@ -133,17 +133,17 @@ class OtlpSink(Sink):
             if delivery.lost:
                 status = FAILED
                 text += f", {delivery.lost:,} lost"
-            told.append(text)
+            messages.append(text)
         self._tell()
         if self._left_out:
-            told.append(f"otlp: {counted(self._left_out, 'exchange')} without a span: not in the sample")
+            messages.append(f"otlp: {counted(self._left_out, 'exchange')} without a span: not in the sample")
         if self._without_time:
-            told.append(
+            messages.append(
                 f"otlp: {counted(self._without_time, 'exchange')} without a span: packets without a time"
             )
         if status and not self._told:
             complain(f"--otlp {self._asked.shown}: {self._why or 'the collector was too slow'}")
-        return Closed(told, status)
+        return SinkReport(messages, status)
 
     def discard(self) -> None:
         """Tell what is lost of a run that was broken off."""

@@ -47,7 +47,7 @@ from kinspect.output.runsummary import summary_text
 from kinspect.output.tally import LOOKED_AT, PASSED, SHOWN, Tally
 from kinspect.pipeline import Inspector, relax_collector
 from kinspect.run import Run, Through
-from kinspect.sink import EXCHANGE, KINDS, STATS, SUMMARY, Closed, Input, PieceSink, Sink
+from kinspect.sink import EXCHANGE, KINDS, STATS, SUMMARY, PieceSink, RunInput, Sink, SinkReport
 
 if TYPE_CHECKING:
     from kinspect.analysis.metrics import Metric, Series
@@ -242,7 +242,7 @@ class ReadRun(Run):
             seen=chosen.seen,
             utc=self.options.values["utc"],
             unchecked=self.options.silent or (partial and self.counts_errors),
-            lacks=self.options.format.lacks if self.options.format is not None else "",
+            omits_because=self.options.format.omits_because if self.options.format is not None else "",
         )
 
     def give_to(self, sinks: Iterable[Sink]) -> None:
@@ -339,11 +339,11 @@ class ReadRun(Run):
         if self.keylog is not None and self.begun:
             self.note_secrets(0)
         # Not breakable: what was read for them would be lost.
-        read = Input(self.packets.files, self.packets.status.errors, self.begun, self.tally.first)
+        read = RunInput(self.packets.files, self.packets.status.errors, self.begun, self.tally.first)
         closed, failures = _close_all(self.sinks, read)
         if not self.options.values["quiet"] and not self.nothing_read:
             click.echo(summary_text(found, self.tally), nl=False, err=True)
-            for text in [text for sink in closed for text in sink.told]:
+            for text in [text for sink in closed for text in sink.messages]:
                 click.echo(escape(text), err=True)
         if failures:
             raise failures[0]
@@ -411,9 +411,9 @@ class ReadRun(Run):
         return shown
 
 
-def _close_all(sinks: Sequence[Sink], read: Input) -> tuple[list[Closed], list[Exception]]:
+def _close_all(sinks: Sequence[Sink], read: RunInput) -> tuple[list[SinkReport], list[Exception]]:
     """Close each sink, whatever becomes of the others: what they report, and the errors of those that fail."""
-    closed: list[Closed] = []
+    closed: list[SinkReport] = []
     failures: list[Exception] = []
     for sink in sinks:
         try:

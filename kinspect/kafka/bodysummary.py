@@ -204,7 +204,7 @@ class _Found:
         self.record_topics: dict[str | None, list[RecordField]] = {}
         self.room: RecordRoom | None = None
         self.key_type: int | None = None
-        self.inners: dict[str, tuple[bytes, envelope.Inner | None]] = {}
+        self.inners: dict[str, tuple[bytes, envelope.InnerMessage | None]] = {}
 
     def message(self, message: WireMessage | None, fields: frozenset[str] | None = None) -> Decoded:
         """Collect from a message, as far as it could be decoded; return what was decoded."""
@@ -371,7 +371,7 @@ class BodySummary:
         """A `records` field of the bodies summarised, known by its very bytes, or of none; None for another."""
         return NO_RECORDS if value == b"" else self._found.record_fields.get(id(value))
 
-    def inner(self, name: str) -> envelope.Inner | None:
+    def inner(self, name: str) -> envelope.InnerMessage | None:
         """The message in the field `name` of an Envelope, if it could be read."""
         return self._found.inners[name][1] if name in self._found.inners else None
 
@@ -555,8 +555,7 @@ def problems(exchange: Pair, with_records: bool = False) -> list[Problem]:
     damaged = summary.has_damaged_records(with_records)
     for message in (exchange.request, exchange.response):
         if message is not None:
-            if told := message.decode().problems:
-                found += told
+            found += message.decode().problems
             if damaged:
                 found += _record_problems(message, summary, with_records)
     if found and _is_unsure(exchange.response, found):
@@ -631,7 +630,7 @@ _KINDS: Final[tuple[tuple[Callable[[Field], bool], int], ...]] = (
 )
 
 
-class Step:
+class SummaryField:
     """A field with something for a summary: its `kind`, and the `walk` of its structs."""
 
     __slots__ = ("array", "kind", "name", "walk")
@@ -648,18 +647,20 @@ class Walk:
     id and of their partition (empty: none), the fields that name a resource, and the other fields in their order.
     `FieldPaths` for several kinds at once: every body is walked with it, so no path is made."""
 
-    __slots__ = ("partition", "resource", "steps", "topic_id", "topic_name")
+    __slots__ = ("fields", "partition", "resource", "topic_id", "topic_name")
 
     def __init__(self, fields: Sequence[Field], api_key: int | None) -> None:
         self.topic_name = next((f.name for f in fields if entities.is_topic_name(f)), "")
         self.topic_id = next((f.name for f in fields if entities.is_topic_id(f)), "")
         self.partition = next((f.name for f in fields if entities.is_partition(f)), "")
         self.resource = resources.resource_fields([field.name for field in fields])
-        self.steps = tuple([step for field in fields if (step := _step(field, api_key)) is not None])
+        self.fields = tuple(
+            [found for field in fields if (found := _summary_field(field, api_key)) is not None]
+        )
 
     def finds(self) -> bool:
         """False if the structs have nothing for a summary."""
-        return bool(self.steps or self.topic_name or self.topic_id or self.resource is not None)
+        return bool(self.fields or self.topic_name or self.topic_id or self.resource is not None)
 
     def collect(self, struct: Struct, found: _Found, topic: str | None) -> None:
         """Collect from a struct; `topic`: the one it belongs to."""
@@ -671,15 +672,15 @@ class Walk:
             named = self.resource.topic(struct)
             if named is not None:
                 found.topics[named] = None
-        for step in self.steps:
-            value = struct.get(step.name)
+        for field in self.fields:
+            value = struct.get(field.name)
             if value is None:
                 continue
-            kind = step.kind
+            kind = field.kind
             if kind == _STRUCTS:
-                walk = step.walk
+                walk = field.walk
                 assert walk is not None
-                if step.array:
+                if field.array:
                     for item in value:
                         walk.collect(item, found, topic)
                 else:
@@ -692,7 +693,7 @@ class Walk:
                     found.error(value, topic, struct.get(self.partition) if self.partition else None)
             elif kind == _RECORDS:
                 if value:
-                    found.records(value, topic, aligned=step.name != UNALIGNED_RECORDS)
+                    found.records(value, topic, aligned=field.name != UNALIGNED_RECORDS)
             elif kind == _PARTITIONS:
                 if topic is not None:
                     partitions = found.partitions
@@ -700,25 +701,25 @@ class Walk:
                     for index in value:
                         partitions[f"{topic}-{index}"] = None
             elif kind == _COORDINATOR_KEY:
-                found.coordinator_keys(value if step.array else (value,))
+                found.coordinator_keys(value if field.array else (value,))
             elif kind == _INNER:
-                found.inner(step.name, value)
-            elif kind == _GROUP and not step.array:
+                found.inner(field.name, value)
+            elif kind == _GROUP and not field.array:
                 found.groups[value] = None
             else:
-                found.names(kind, value if step.array else (value,))
+                found.names(kind, value if field.array else (value,))
 
 
-def _step(field: Field, api_key: int | None) -> Step | None:
+def _summary_field(field: Field, api_key: int | None) -> SummaryField | None:
     if field.fields:
         walk = Walk(field.fields, api_key)
-        return Step(field.name, field.array, _STRUCTS, walk) if walk.finds() else None
+        return SummaryField(field.name, field.array, _STRUCTS, walk) if walk.finds() else None
     if api_key == FIND_COORDINATOR and field.name in COORDINATOR_KEYS:
-        return Step(field.name, field.array, _COORDINATOR_KEY, None)
+        return SummaryField(field.name, field.array, _COORDINATOR_KEY, None)
     if api_key == ENVELOPE and field.name in (REQUEST_DATA, RESPONSE_DATA):
-        return Step(field.name, field.array, _INNER, None)
+        return SummaryField(field.name, field.array, _INNER, None)
     kind = next((kind for applies, kind in _KINDS if applies(field)), None)
-    return None if kind is None else Step(field.name, field.array, kind, None)
+    return None if kind is None else SummaryField(field.name, field.array, kind, None)
 
 
 @cache

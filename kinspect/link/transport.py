@@ -32,8 +32,8 @@ def tcp(cursor: Cursor) -> int:
     if len(cursor.addresses) > IPV4_ADDRESSES:
         # IPv6 has no identification: the TCP header with its timestamp distinguishes transmissions. Without options
         # what is sent again looks as it did before: no identification then.
-        told = crc32(data[at : at + header])
-        cursor.mark |= (told if header > 20 else told & 0xFFFF) << 32
+        checksum = crc32(data[at : at + header])
+        cursor.mark |= (checksum if header > 20 else checksum & 0xFFFF) << 32
     cursor.seq = seq
     cursor.ack = ack
     cursor.flags = flags

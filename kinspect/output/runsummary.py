@@ -62,7 +62,7 @@ def summary_text(summary: dict[str, Any], tally: Tally) -> str:
     if summary["connections"]["kafka"] or summary["exchanges"]:
         lines.append(_exchanges(summary, tally))
     if tally.without_line:
-        lines.append(f"not written, as {tally.lacks}: {tally.without_line:,}")
+        lines.append(f"not written, as {tally.omits_because}: {tally.without_line:,}")
     if not tally.shown and tally.seen:
         lines.append(filter_hint(tally))
     if tally.unknown:

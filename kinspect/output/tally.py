@@ -38,7 +38,7 @@ class Tally:
     exchanges are to match; `host`: the name of the one that captures, if it is live, and `interfaces` those that it
     captures from; `seen`: values of the exchanges that they left out; `first`, `last`: the times of the first and the
     last packet, in nanoseconds; `utc`: times are not shown in local time. `without_line`: exchanges that passed the
-    filters, of a kind that the format has no lines for; `lacks`: why.
+    filters, of a kind that the format has no lines for; `omits_because`: why.
     """
 
     shown: int = 0
@@ -60,7 +60,7 @@ class Tally:
     last: int | None = None
     utc: bool = False
     without_line: int = 0
-    lacks: str = ""
+    omits_because: str = ""
 
     def count(self, exchange: Exchange) -> None:
         """Add the problems and the error codes of an exchange that passed the filters; decodes bodies for it."""

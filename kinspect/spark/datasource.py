@@ -20,7 +20,7 @@ from kinspect.errors import CaptureError, KinspectError
 from kinspect.filters.filter import Filter
 from kinspect.filters.filterdefinitions import FILTERS, PACKETS, SEGMENTS, InTime
 from kinspect.filters.values import EPOCH, errors_about, parse_moment
-from kinspect.kafka.wire.ends import ip_text
+from kinspect.kafka.wire.endpoints import ip_text
 from kinspect.model import Block, Caps, Counts
 from kinspect.spark.schemas import spark_schema
 from kinspect.spark.splits import SPLIT_BYTES, Split, SplitReport, boundary, plan, read_split

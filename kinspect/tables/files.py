@@ -14,7 +14,7 @@ from kinspect.kafka.view.view import View
 from kinspect.model import NS_PER_DAY
 from kinspect.output import Opening
 from kinspect.output.escape import printable
-from kinspect.sink import Closed, Input, Sink
+from kinspect.sink import RunInput, Sink, SinkReport
 from kinspect.tables.builder import TableBuilder
 from kinspect.tables.parquet import PartFiles, TableFolder, problem_rows
 from kinspect.tables.rows import UnreadInput, open_table
@@ -78,7 +78,7 @@ class TableFiles(Sink):
         for name, dates in part["dates"].items():
             self._dates[name].update(dates)
 
-    def close(self, read: Input) -> Closed:
+    def close(self, read: RunInput) -> SinkReport:
         self.merge(self.part())
         if read.begun:
             if unread := [*_unread(read)]:
@@ -87,7 +87,7 @@ class TableFiles(Sink):
                 self._files.close()
             self._folder.put()
         self.discard()
-        return Closed([f"{name}: {self._told(name)}" for name in self._rows] if read.begun else [])
+        return SinkReport([f"{name}: {self._told(name)}" for name in self._rows] if read.begun else [])
 
     def discard(self) -> None:
         """Delete what does not count yet."""
@@ -102,7 +102,7 @@ class TableFiles(Sink):
         return f"{counted(self._rows[name], 'row')}, dates {', '.join(sorted(self._dates[name])) or 'none'}"
 
 
-def _unread(read: Input) -> Iterator[UnreadInput]:
+def _unread(read: RunInput) -> Iterator[UnreadInput]:
     """The inputs that were not read to their end. An error's text begins with the name of its file."""
     longest_first = sorted(map(printable, read.files), key=len, reverse=True)
     for error in read.errors:

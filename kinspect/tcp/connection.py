@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Protocol
 from kinspect.model import Evidence, IcmpError, Unacknowledged
 from kinspect.state import fields, fill
 from kinspect.tcp.flowkeys import address_size
-from kinspect.tcp.held import FINISH, HeldSegments
+from kinspect.tcp.reorder import FINISH, HeldSegments
 from kinspect.tcp.sequence import distance
 from kinspect.tcp.strays import StrayPacket
 

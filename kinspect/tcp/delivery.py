@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from kinspect.model import ACK, BEHIND_HOLES, FIN, FULL_SIZED, RST, SYN, Caps, Counts, Segment
+from kinspect.model import ACK, BEHIND_GAPS, FIN, FULL_SIZED, RST, SYN, Caps, Counts, Segment
 from kinspect.tcp.connection import NEVER, Connection, HalfConnection, NullHandler
-from kinspect.tcp.held import CUT, DATA, FINISH, PIECE_BYTES, RESET, Acknowledged, Arrival, HeldSegment
+from kinspect.tcp.reorder import CUT, DATA, FINISH, PIECE_BYTES, RESET, Acknowledged, Arrival, HeldSegment
 from kinspect.tcp.sequence import MASK, MAX_WINDOW, distance
 
 PATIENCE: Final = 8
@@ -521,7 +521,7 @@ class Delivery:
 
     def _holds_too_much(self, more: int = 0) -> bool:
         """True if more waits on all connections than may wait behind gaps, or would with a packet of `more` bytes."""
-        return self.held_bytes + more + PIECE_BYTES * (more > 0) > self.caps.total_bytes // BEHIND_HOLES
+        return self.held_bytes + more + PIECE_BYTES * (more > 0) > self.caps.total_bytes // BEHIND_GAPS
 
     def _force(self, connection: Connection) -> bool:
         """Make room: give up the gap that keeps the connection's first waiting piece. Returns False if none waits."""

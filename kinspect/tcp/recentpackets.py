@@ -17,7 +17,7 @@ from typing import Final
 
 from kinspect.model import COPY_NS, FRAME_BITS, SYN, Counts, Segment
 from kinspect.tcp.connection import FOREIGN, NO_TRACE, HalfConnection
-from kinspect.tcp.held import differing
+from kinspect.tcp.reorder import differing
 from kinspect.tcp.sequence import distance
 
 LOOKED_AT: Final = 32

@@ -124,8 +124,8 @@ class Decryptor:
 
     def state(self) -> list[Any]:
         """State for `restore`."""
-        told = self._hello, self._server_hello, self._suite
-        return [fields(self, self.STATE), told, [self._client.state(), self._server.state()]]
+        negotiated = self._hello, self._server_hello, self._suite
+        return [fields(self, self.STATE), negotiated, [self._client.state(), self._server.state()]]
 
     def restore(self, state: Sequence[Any]) -> None:
         """Go on with the connection of `state`."""

@@ -34,16 +34,16 @@ Alert = tuple[int, int | None, int | None]
 
 class HandshakeWatch:
     """Takes both directions' bytes until the handshake is over. `client` is the client's direction. `strange`: the
-    server's first bytes, if they begin no TLS record; `told`: whether it sent one; `over`: no more bytes are needed."""
+    server's first bytes, if they begin no TLS record; `server_spoke`: whether it sent one; `over`: it needs no more."""
 
-    STATE: ClassVar = "alerts over stage strange told _changed _finished _records _rest".split()
+    STATE: ClassVar = "alerts over stage strange server_spoke _changed _finished _records _rest".split()
     __slots__ = (*STATE, "_client", "_heads")
 
     def __init__(self, client: int) -> None:
         self.stage = ASKED
         self.alerts: list[Alert] = []
         self.strange = b""
-        self.told = False
+        self.server_spoke = False
         self.over = False
         self._client = client
         self._heads = (bytearray(), bytearray())
@@ -83,7 +83,7 @@ class HandshakeWatch:
             head += buffer[start : start + step]
             start += step
             if len(head) >= HEADER_BYTES and not _begins_record(head):
-                if direction != self._client and not self.told:
+                if direction != self._client and not self.server_spoke:
                     self.strange = bytes(head)
                     self.over = True
                 else:
@@ -101,7 +101,7 @@ class HandshakeWatch:
 
     def _record(self, direction: int, kind: int, size: int, begin: bytes) -> None:
         is_client = direction == self._client
-        self.told = self.told or not is_client
+        self.server_spoke = self.server_spoke or not is_client
         self._records += 1
         protected: Alert = direction, None, None
         if kind == APPLICATION_DATA and protected in self.alerts:

@@ -15,7 +15,7 @@ class KeyBinding(NamedTuple):
     action: str = ""
 
 
-PAGE_KEYS = {name: each.page for name, each in answers().items()}
+PAGE_KEYS = {name: row.page for name, row in answers().items()}
 """The keys of the answers' pages."""
 _DIGITS, _LETTERS = (
     [key for key in PAGE_KEYS.values() if key.isdigit() is digits] for digits in (True, False)
@@ -49,7 +49,7 @@ DETAILS = (
     KeyBinding("Esc", "back to the list; there: close the errors of inputs"),
 )
 PAGES = (
-    *(KeyBinding(each.page, f"{name}: {each.about}", f"page('{name}')") for name, each in answers().items()),
+    *(KeyBinding(row.page, f"{name}: {row.page_help}", f"page('{name}')") for name, row in answers().items()),
     KeyBinding("Enter", "its exchanges, or packets without any; Esc: back"),
     KeyBinding("← →", "fold and unfold the lines below a row"),
     KeyBinding("> <", "sideways: columns that have no room"),

@@ -295,7 +295,7 @@ def test_lines_behind_a_hole_may_come_before_those_ahead_of_it(tmp_path, holed):
     metadata(talk, 100, 100)
     found = talk.read(tmp_path)
     for number in holed:
-        found[number].after_hole = True
+        found[number].after_gap = True
     first, second = (
         rows_of("settings", [found[number] for number in order])
         for order in (range(8), (3, 4, 0, 1, 2, 5, 6, 7))

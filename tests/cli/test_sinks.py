@@ -7,7 +7,7 @@ from kinspect.capture import open_timeline
 from kinspect.cli.interrupt import Interrupt
 from kinspect.cli.readcommand import read
 from kinspect.cli.readrun import open_run, run_options
-from kinspect.sink import EXCHANGE, Closed, Sink
+from kinspect.sink import EXCHANGE, Sink, SinkReport
 
 NANO = str(CAPTURES / "4.4.0" / "nano.pcap")
 
@@ -29,7 +29,7 @@ class Taker(Sink):
         self.closed = True
         if self.error is not None:
             raise self.error
-        return Closed([f"taken: {self.taken}"])
+        return SinkReport([f"taken: {self.taken}"])
 
 
 def closed_with(*sinks):

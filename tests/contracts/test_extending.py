@@ -54,7 +54,7 @@ EXPLORER = """
 import json, sys
 from kinspect import read
 from kinspect.tui.index.captures import index
-from kinspect.tui.index.choice import Choice
+from kinspect.tui.index.listfilter import ListFilter
 from kinspect.tui.index.complete import completions
 from kinspect.tui.index.filterline import parse_filter
 from kinspect.tui.index.indexer import Inputs
@@ -67,7 +67,7 @@ line = "made-up=!answered"
 print(json.dumps({
     "names": completions("made", store),
     "values": completions("made-up=", store),
-    "rows": Choice(store, parse_filter(line)).passes(0, store.count),
+    "rows": ListFilter(store, parse_filter(line)).passes(0, store.count),
     "read": [exchange.order - 1 for exchange in read(sys.argv[1], filter={"made_up": "!answered"})],
 }))
 """

@@ -43,7 +43,7 @@ ANSWER = Definition(
     MadeUp,
     help="Made up: what is sent, by API.",
     page="Z",
-    about="what was made up",
+    page_help="what was made up",
     columns=(
         Key("api", "text", "Name of the API", "API", opens="api"),
         Key("sent", "sent", "What was sent", "SENT", lambda sent: f"{sent['requests']} requests"),
@@ -78,7 +78,7 @@ from kinspect.output import Style
 from kinspect.tables.answertables import table_of
 from kinspect.tui.index.answerlines import AnswerLines
 from kinspect.tui.index.captures import index
-from kinspect.tui.index.counting import ask, count
+from kinspect.tui.index.counting import count, query_for
 from kinspect.tui.index.indexer import Inputs
 from kinspect.tui.index.rowfilter import row_filter
 from kinspect.tui.index.spool import Spool
@@ -88,8 +88,8 @@ from kinspect.tui.live.livepage import OPENED
 
 store = Store(Inputs([sys.argv[2]]), Spool())
 index(store.inputs, store.spool, store.add)
-question = ask(store, OPENED["Z"], array("I", range(store.count)), store.count)
-page = count(store.inputs, store.spool, question, lambda _: None).found
+query = query_for(store, OPENED["Z"], array("I", range(store.count)), store.count)
+page = count(store.inputs, store.spool, query, lambda _: None).found
 lines = AnswerLines(page, Style())
 lines.fit(80)
 table = table_of("madeup")

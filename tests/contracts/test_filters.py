@@ -10,8 +10,8 @@ from support.tui import CAPTURES, ERRORS, indexed, keylog
 import kinspect
 from kinspect.filters.filter import Filter
 from kinspect.filters.filterdefinitions import FILTERS, option_of
-from kinspect.tui.index.choice import Choice
 from kinspect.tui.index.complete import written
+from kinspect.tui.index.listfilter import ListFilter
 
 SAMPLE = (
     ERRORS,
@@ -63,7 +63,7 @@ def test_rows_are_the_lines_of_read(both, name, kinspect):
     tried = [*values(FILTERS[name], store.seen.get(name, ()))]
     assert tried
     for given in tried:
-        rows = Choice(store, {name: given}).passes(0, store.count)
+        rows = ListFilter(store, {name: given}).passes(0, store.count)
         chosen = Filter(**{name: given})
         chosen.start = store.start
         assert rows == [row for row, exchange in enumerate(exchanges) if chosen.matches(exchange)], given

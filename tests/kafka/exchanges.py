@@ -8,7 +8,7 @@ from typing import Any
 from crc32c import crc32c
 
 from kinspect.kafka.exchange.exchange import Exchange
-from kinspect.kafka.wire.ends import Ends
+from kinspect.kafka.wire.endpoints import Endpoints
 from kinspect.kafka.wire.learnednames import LearnedNames
 from kinspect.kafka.wire.message import WireMessage
 from kinspect.kafka.wire.pair import ANSWERED, KAFKA, UNANSWERED
@@ -20,9 +20,9 @@ TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAZA"
 OTHER_ID = "AAAAAAAAAAAAAAAAAAAAyA"
 
 
-def connection(names: dict[str, str] | None = None) -> Ends:
+def connection(names: dict[str, str] | None = None) -> Endpoints:
     """Ends of the connection of all exchanges here."""
-    return Ends(
+    return Endpoints(
         client_ip="10.0.0.1",
         client_port=41234,
         broker_ip="10.0.0.9",

@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 import kinspect
 from kinspect.kafka.connection.kafkaconnection import KafkaConnection
 from kinspect.kafka.exchange.metadata import cluster_metadata, ip_text, may_have_metadata
-from kinspect.kafka.wire import ends
+from kinspect.kafka.wire import endpoints
 from kinspect.kafka.wire.learnednames import NODES_KEPT, LearnedNames
 from kinspect.kafka.wire.lineorder import UNPLACED, LineNumbering
 from kinspect.protocol import schema
@@ -265,4 +265,4 @@ def test_long_hosts_are_not_kept() -> None:
 
 @given(st.ip_addresses())
 def test_bytes_of_an_address_as_text(address: Any) -> None:
-    assert ends.ip_text(address.packed) == str(address)
+    assert endpoints.ip_text(address.packed) == str(address)

@@ -342,12 +342,12 @@ preload({**values, "explore": False, "metrics": None, "format_name": "none"})
 before = set(sys.modules)
 from kinspect.cli.otlpoptions import make_otlp
 from kinspect.cli.otlpsink import OtlpSink
-from kinspect.sink import Input
+from kinspect.sink import RunInput
 
 sink = OtlpSink(make_otlp(values, frozenset()), True, False)
 for exchange in exchanges:
     sink.take(exchange)
-assert sink.close(Input([], [], True, None)).status == 0
+assert sink.close(RunInput([], [], True, None)).status == 0
 print(*sorted(set(sys.modules) - before))
 """
 

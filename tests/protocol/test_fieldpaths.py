@@ -50,9 +50,9 @@ def summarised(walk, prefix=""):
     """The paths of the fields that a summary looks at."""
     yield from (prefix + name for name in (walk.topic_name, walk.topic_id) if name)
     yield from (prefix + name for name in (walk.resource or ())[:2])
-    for step in walk.steps:
+    for field in walk.fields:
         yield from (
-            [prefix + step.name] if step.walk is None else summarised(step.walk, f"{prefix}{step.name}.")
+            [prefix + field.name] if field.walk is None else summarised(field.walk, f"{prefix}{field.name}.")
         )
 
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from playbook import END, MS, SECOND, Play, a, b, closed, data, fin, gap, handshake
 
-from kinspect.model import BEHIND_HOLES, Caps
+from kinspect.model import BEHIND_GAPS, Caps
 from kinspect.tcp.delivery import LATE_PACKETS, LINGER_PACKETS
-from kinspect.tcp.held import PIECE_BYTES
 from kinspect.tcp.reassembly import GRACE_NS, LATE_NS, REMEMBERED
+from kinspect.tcp.reorder import PIECE_BYTES
 from kinspect.tcp.runclock import ISLANDS, LOOK_EACH, PATIENCE
 
 HELLO = handshake()
@@ -432,7 +432,7 @@ def test_the_longest_silent_connection_gives_way():
     [
         ("buffered_bytes", 60),
         ("buffered_segments", 10),
-        ("total_bytes", BEHIND_HOLES * 10 * (PIECE_BYTES + 6)),
+        ("total_bytes", BEHIND_GAPS * 10 * (PIECE_BYTES + 6)),
     ],
 )
 def test_caps_on_what_waits(cap, limit):

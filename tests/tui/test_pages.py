@@ -20,7 +20,7 @@ from kinspect.kafka.view.view import iso_time
 from kinspect.output import Style
 from kinspect.tui.index import answerprocess
 from kinspect.tui.index.answerprocess import AnswerProcess
-from kinspect.tui.index.counting import ask, count
+from kinspect.tui.index.counting import count, query_for
 from kinspect.tui.index.filterline import parse_filter
 from kinspect.tui.index.indexer import Inputs
 from kinspect.tui.index.reread import StoppedError
@@ -520,7 +520,7 @@ def counted(store, name, rows=None):
     """A page's object over the first rows of a store."""
     rows = store.count if rows is None else rows
     found, lost = count(
-        store.inputs, store.spool, ask(store, name, array("I", range(rows)), rows), lambda _: None
+        store.inputs, store.spool, query_for(store, name, array("I", range(rows)), rows), lambda _: None
     )
     assert lost == 0
     return found
@@ -631,7 +631,7 @@ def test_exchanges_whose_bytes_were_not_kept_are_told(piped):
     assert 0 < store.refused < store.count
     process = AnswerProcess(store.inputs, store.spool)
     found, lost = process.answer(
-        ask(store, "latency", array("I", range(store.count)), store.count), lambda: False, print
+        query_for(store, "latency", array("I", range(store.count)), store.count), lambda: False, print
     )
     process.end()
     assert lost == store.refused
@@ -652,7 +652,7 @@ def test_a_process_ends_when_nobody_waits_for_its_answer(monkeypatch, tmp_path):
     process = AnswerProcess(store.inputs, store.spool)
     parts = []
     with pytest.raises(StoppedError):
-        process.answer(ask(store, "topics", array("I"), 0), lambda: len(parts) > 1, parts.append)
+        process.answer(query_for(store, "topics", array("I"), 0), lambda: len(parts) > 1, parts.append)
     try:
         ended = os.pidfd_open(int(told.read_text()))
     except ProcessLookupError:
@@ -664,7 +664,7 @@ def test_a_process_ends_when_nobody_waits_for_its_answer(monkeypatch, tmp_path):
     process.end()
     process.end()
     with pytest.raises(KinspectError, match="the process that counts was ended by SIGKILL"):
-        process.answer(ask(store, "topics", array("I"), 0), lambda: False, print)
+        process.answer(query_for(store, "topics", array("I"), 0), lambda: False, print)
 
 
 def test_an_unexpected_error_of_a_process_is_told(monkeypatch):
@@ -674,7 +674,7 @@ def test_an_unexpected_error_of_a_process_is_told(monkeypatch):
     monkeypatch.setattr(answerprocess, "count", broken)
     process = AnswerProcess(Inputs([str(ERRORS)]), Spool())
     with pytest.raises(KinspectError, match="internal error: LookupError"):
-        process.answer(ask(indexed(ERRORS), "topics", array("I"), 0), lambda: False, print)
+        process.answer(query_for(indexed(ERRORS), "topics", array("I"), 0), lambda: False, print)
     process.end()
 
 
@@ -690,7 +690,7 @@ def test_of_a_process_that_is_killed_it_is_told_and_the_next_one_counts(monkeypa
     monkeypatch.setattr(answerprocess, "count", once)
     store = indexed(ERRORS)
     process = AnswerProcess(store.inputs, store.spool)
-    question = ask(store, "topics", array("I", range(store.count)), store.count)
+    question = query_for(store, "topics", array("I", range(store.count)), store.count)
     with pytest.raises(
         KinspectError, match="the process that counts was ended by SIGKILL, as when memory runs"
     ):
@@ -703,7 +703,7 @@ def test_the_process_that_waits_for_questions_holds_no_pipe_of_others_open():
     reader, writer = os.pipe()
     process = AnswerProcess(Inputs([str(ERRORS)]), Spool())
     # It is there, and has closed what it inherited, once it has answered.
-    process.answer(ask(indexed(ERRORS), "topics", array("I"), 0), lambda: False, lambda _: None)
+    process.answer(query_for(indexed(ERRORS), "topics", array("I"), 0), lambda: False, lambda _: None)
     os.close(writer)
     assert os.read(reader, 1) == b""
     os.close(reader)

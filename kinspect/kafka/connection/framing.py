@@ -54,7 +54,7 @@ class Framer:
 
     STATE: ClassVar = """
         first_size longest message_bytes offset skipped_bytes unannounced unfinished_bytes _cause _counted _delivered
-        _first_frame _first_time _have _holes _keep _last_frame _last_time _looks _packets _search_at _search_bytes
+        _first_frame _first_time _have _keep _last_frame _last_time _looks _missing _packets _search_at _search_bytes
         _search_most _searched _searching _size _start
     """.split()
     __slots__ = STATE + "_desynchronised _holdings _kept _pieces begins deliver direction locate".split()
@@ -95,7 +95,7 @@ class Framer:
         self._size = -1  # unknown: the size itself is being read
         self._keep = SIZE_BYTES  # bytes to keep of the size or message being read
         self._have = 0  # bytes of it seen or skipped, kept or not
-        self._holes = 0  # those of them that are missing
+        self._missing = 0  # those of them that are missing
         self._counted = 0  # kept bytes that are counted in the holdings
         self._pieces: list[bytes] = []  # its kept bytes
         self._kept = 0  # number of them
@@ -278,7 +278,7 @@ class Framer:
         self.skipped_bytes += size
 
     def _finish(self) -> None:
-        self._delivered = SIZE_BYTES + self._have - self._holes
+        self._delivered = SIZE_BYTES + self._have - self._missing
         self.message_bytes += self._delivered
         self._hand_on(self._cause is None)
 
@@ -313,7 +313,7 @@ class Framer:
             return
         # The gap lies within the message: the next boundary is still known.
         self._have += size
-        self._holes += size
+        self._missing += size
         self._keep = self._kept
         self._spoil(cause)
         if self._have == self._size:
@@ -344,7 +344,7 @@ class Framer:
             return
         if self._size < 0 and not self._have:
             return
-        self.unfinished_bytes += self._have - self._holes
+        self.unfinished_bytes += self._have - self._missing
         if self._size >= 0:
             self.unfinished_bytes += SIZE_BYTES
             self._delivered = 0

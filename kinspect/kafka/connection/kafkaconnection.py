@@ -28,7 +28,7 @@ from kinspect.kafka.connection.recognise import (
 from kinspect.kafka.connection.session import ONE_SIDED, Session
 from kinspect.kafka.exchange.ledger import NO_BEGIN, NO_BROKER, NO_CLIENT, UNKNOWN, Ledger
 from kinspect.kafka.exchange.lines import ConnectionLine
-from kinspect.kafka.wire.ends import Flow, exchange_ends, likely_client
+from kinspect.kafka.wire.endpoints import Flow, endpoints_of, likely_client
 from kinspect.kafka.wire.lineorder import LineKey, LineNumbering
 from kinspect.model import FRAME_BITS, FRAME_MASK, REQUEST, RESPONSE
 from kinspect.state import fields, fill
@@ -195,8 +195,8 @@ class KafkaConnection:
     """
 
     __slots__ = """
-        _client _decryptor _flow _framers _gaps _heads _held _inside _interface _ledger _holed _numbering _session _tls
-        _watch kind
+        _client _decryptor _flow _framers _gaps _heads _held _inside _interface _ledger _gap_before _numbering _session
+        _tls _watch kind
     """.split()
 
     def __init__(
@@ -215,7 +215,7 @@ class KafkaConnection:
         self.kind: str | None = None
         self._client = 0
         self._held: _Held | None = None
-        self._holed = False  # bytes were lost before its protocol was known
+        self._gap_before = False  # bytes were lost before its protocol was known
         self._gaps: tuple[int, int] = (0, 0)  # number and bytes of those without a session
         self._session: Session | None = None
         self._framers: list[Framer] | None = None  # of the session, by direction
@@ -229,7 +229,7 @@ class KafkaConnection:
     def state(self) -> list[Any]:
         """State for `from_state`, as plain values."""
         parts = self._held, self._session, self._decryptor, self._inside, self._watch
-        own = [self.kind, self._client, self._holed, self._gaps, self._heads, self._numbering.state()]
+        own = [self.kind, self._client, self._gap_before, self._gaps, self._heads, self._numbering.state()]
         return [own, [part and part.state() for part in parts]]
 
     @classmethod
@@ -237,10 +237,10 @@ class KafkaConnection:
         cls, state: Sequence[Any], flow: Flow, ledger: Ledger, outside: KafkaConnection | None = None
     ) -> KafkaConnection:
         """The connection of `state`. `outside`: the connection whose plaintext it takes."""
-        (kind, client, holed, gaps, heads, numbering), (held, session, decryptor, inside, watch) = state
+        (kind, client, gap_before, gaps, heads, numbering), (held, session, decryptor, inside, watch) = state
         own = outside._numbering if outside is not None else LineNumbering.from_state(numbering)
         connection = cls(flow, own, ledger, outside is not None)
-        connection.kind, connection._client, connection._holed = kind, client, holed
+        connection.kind, connection._client, connection._gap_before = kind, client, gap_before
         first, second = heads
         connection._heads = first, second
         number, size = gaps
@@ -287,7 +287,7 @@ class KafkaConnection:
                 self._watch.lose()
             self._decryptor.gap(direction, time, frame, size)
         elif self.kind is None:
-            self._holed = True
+            self._gap_before = True
             self._hold().gap(direction, time, frame, size, cause)
             self._look(0)
         else:
@@ -317,16 +317,16 @@ class KafkaConnection:
             self._ledger.forget_decryptor(self._decryptor)
         within = self._inside or self
         within.finish(time, frame, reason)
-        session, kind = within._session, self.told_kind
+        session, kind = within._session, self.shown_kind
         unread = None if session else self._decryptor
-        told = (unread.server_name, unread.reason) if unread else (None, None)
-        self._ledger.closed(kind, *told, self.books(), self._lacks(kind))
+        failure = (unread.server_name, unread.reason) if unread else (None, None)
+        self._ledger.closed(kind, *failure, self.books(), self._lacks(kind))
         if "connection" in self._ledger.emit:
             key = self._numbering.key(time, frame)
             self._ledger.connection(self._line(key, time, kind, reason, session))
 
     @property
-    def told_kind(self) -> str:
+    def shown_kind(self) -> str:
         """`kafka`, `tls`, `other` or `empty` (no payload), as far as its data shows by now."""
         if not any(self._flow.bytes):
             return EMPTY
@@ -339,7 +339,7 @@ class KafkaConnection:
         if kind == EMPTY:
             return [] if flow.syn is not None else [UNKNOWN]
         if kind == OTHER:
-            return [] if flow.syn is not None and all(flow.packets) and not self._holed else [UNKNOWN]
+            return [] if flow.syn is not None and all(flow.packets) and not self._gap_before else [UNKNOWN]
         missing = (NO_BEGIN, flow.syn is None), (NO_CLIENT, not flow.packets[client])
         found = [name for name, is_missing in missing if is_missing]
         return found if flow.packets[1 - client] else [*found, NO_BROKER]
@@ -570,9 +570,9 @@ class KafkaConnection:
         self._replay(held)
 
     def _open_session(self, desynchronised: frozenset[str]) -> Session:
-        named = exchange_ends(self._flow, self._client, self._ledger, self._tls, self._interface)
+        named = endpoints_of(self._flow, self._client, self._ledger, self._tls, self._interface)
         session = self._session = Session(named, self._flow, self._numbering, self._ledger, desynchronised)
-        session.holed = self._flow.syn is None or self._holed
+        session.after_gap = self._flow.syn is None or self._gap_before
         self._framers = [session.framer(self._side(direction)) for direction in (0, 1)]
         return session
 
@@ -585,7 +585,7 @@ class KafkaConnection:
         within = self._inside if session and self._inside else self
         client = within._client if self.kind in (KAFKA, TLS) else likely_client(flow)
         named = (
-            session.ends if session else exchange_ends(flow, client, self._ledger, interface=self._interface)
+            session.ends if session else endpoints_of(flow, client, self._ledger, interface=self._interface)
         )
         software = session.software if session else (None, None)
         first_bytes, answered_with = self._protocols(client)
@@ -646,10 +646,10 @@ class KafkaConnection:
 
     def _protocols(self, client: int) -> tuple[str | None, str | None]:
         """What the first bytes of the client and of the broker are, where they were seen."""
-        if self._flow.syn is None or self._holed:
+        if self._flow.syn is None or self._gap_before:
             return None, None
         if self.kind == TLS and self._watch is not None:
-            return TLS, TLS if self._watch.told else protocol_of(self._watch.strange)
+            return TLS, TLS if self._watch.server_spoke else protocol_of(self._watch.strange)
         session = self._session
         if session is None:
             return protocol_of(self._heads[client]), protocol_of(self._heads[1 - client])
@@ -664,5 +664,5 @@ class KafkaConnection:
         watch, decryptor = self._watch, self._decryptor
         if watch is None or decryptor is None:
             return []
-        told = {alert[0]: alert for alert in reversed(decryptor.alerts)}
-        return [told.get(alert[0], alert) if alert[1] is None else alert for alert in watch.alerts]
+        decrypted = {alert[0]: alert for alert in reversed(decryptor.alerts)}
+        return [decrypted.get(alert[0], alert) if alert[1] is None else alert for alert in watch.alerts]

@@ -10,9 +10,9 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.state import fields, fill
 
 if TYPE_CHECKING:
-    from kinspect.kafka.wire.ends import Ends
+    from kinspect.kafka.wire.endpoints import Endpoints
 
-NO_HOLE: Final = -1
+NO_GAP: Final = -1
 SIZE_BYTES: Final = 4
 WAITED_FOR: Final = 16
 """Number of requests, each sent after the answer to the one before, that show that a client waits for each."""
@@ -31,7 +31,7 @@ class Pending:
     """
 
     STATE: ClassVar = """
-        _doubtful _hole _last_id _mixed _newest _next _overlapped _passed _recur _runs lost
+        _doubtful _gap _last_id _mixed _newest _next _overlapped _passed _recur _runs lost
     """.split()
     __slots__ = (*STATE, "_first", "_in_order", "_oldest", "_repeated")
 
@@ -44,8 +44,8 @@ class Pending:
         self._oldest = 0  # no older number is in flight
         self._doubtful = 0
         self.lost = False  # the answer to a request that the capture lost may still come
-        self._hole = 0 if unseen else NO_HOLE  # requests from this number on follow lost ones
-        self._newest = NO_HOLE  # requests from this number on follow all lost ones
+        self._gap = 0 if unseen else NO_GAP  # requests from this number on follow lost ones
+        self._newest = NO_GAP  # requests from this number on follow all lost ones
         self._passed = False  # the answers to the lost requests seem to have passed
         self._mixed = False  # a request other than the oldest with its id may have been answered
         self._last_id: int | None = None
@@ -58,7 +58,7 @@ class Pending:
         waiting = [(number, exchange.state()) for number, exchange in self._in_order.items()]
         return [fields(self, self.STATE), waiting]
 
-    def restore(self, state: Sequence[Any], ends: Ends) -> list[Exchange]:
+    def restore(self, state: Sequence[Any], ends: Endpoints) -> list[Exchange]:
         """Continue with the requests of `state`, and return them."""
         own, waiting = state
         for number, of_exchange in waiting:
@@ -83,14 +83,14 @@ class Pending:
         if not self._in_order:
             self._mixed = False
             if self._passed:
-                self._hole = NO_HOLE
+                self._gap = NO_GAP
                 self._passed = False
                 self.lost = self.lost and not self._recur
-            exchange.queue_known = self._hole == NO_HOLE
+            exchange.queue_known = self._gap == NO_GAP
         else:
             exchange.queue_known = self._waits_behind()
             if not self._overlapped:
-                self._overlapped = self._hole != NO_HOLE or not self.is_doubtful()
+                self._overlapped = self._gap != NO_GAP or not self.is_doubtful()
         self._in_order[number] = exchange
         correlation_id = exchange.correlation_id
         if not self._recur and correlation_id is not None:
@@ -115,11 +115,11 @@ class Pending:
         ascends = correlation_id > last
         known = runs[:-1] if ascends else runs
         # Ids of requests that were lost are not known.
-        lost = self._hole != NO_HOLE and not ascends
+        lost = self._gap != NO_GAP and not ascends
         self._recur = (
             lost or len(runs) > MOST_RUNS or any(low <= correlation_id <= high for low, high in known)
         )
-        if self._recur and self._hole == NO_HOLE:
+        if self._recur and self._gap == NO_GAP:
             self.lost = False
         if ascends:
             runs[-1][1] = correlation_id
@@ -147,7 +147,7 @@ class Pending:
         if self._recur is not False:
             return
         number = self._first[correlation_id]
-        if not self._hole:
+        if not self._gap:
             self._doubtful = max(self._doubtful, number)
         self._doubtful = min(self._doubtful, number + 1)
 
@@ -171,15 +171,15 @@ class Pending:
 
     def lose_requests(self) -> None:
         """Note that requests were lost: their answers may come before those to later requests."""
-        if self._hole == NO_HOLE:
-            self._hole = self._next
+        if self._gap == NO_GAP:
+            self._gap = self._next
         self._newest = self._next
         self.lost = True
         self._passed = False
 
     def orphaned(self) -> None:
         """Note an answer that no request here waits for. Where ids come again, others of the same id may still come."""
-        waits = not self._overlapped and (self._recur is True or self._hole > 0)
+        waits = not self._overlapped and (self._recur is True or self._gap > 0)
         self._passed = self._recur is False or waits
 
     def is_unsure(self, correlation_id: int | None, early: bool) -> bool:
@@ -189,13 +189,13 @@ class Pending:
         doubtful = number < self._doubtful or self._in_order[number].doubt is not None
         if correlation_id in self._repeated and doubtful:
             self._mixed = True
-        after_hole = self.follows_lost(correlation_id)
+        after_gap = self.follows_lost(correlation_id)
         recur = early if self._recur is None else self._recur
-        return self._mixed or (recur and (after_hole or number < self._doubtful))
+        return self._mixed or (recur and (after_gap or number < self._doubtful))
 
     def follows_lost(self, correlation_id: int | None) -> bool:
         """True if requests that were lost may have been in flight before the oldest one with this correlation id."""
-        return self._hole != NO_HOLE and self._first[correlation_id] >= self._hole
+        return self._gap != NO_GAP and self._first[correlation_id] >= self._gap
 
     def holds(self, correlation_id: int | None) -> bool:
         """True if a request with this correlation id waits (None: a raw SASL token)."""
@@ -215,11 +215,11 @@ class Pending:
             # A broker answers in order: the answers to requests that were lost before this one have passed.
             if follows_all:
                 self.lost = False
-            if self._hole != NO_HOLE and number >= self._hole:
-                self._hole = NO_HOLE if follows_all else number + 1
+            if self._gap != NO_GAP and number >= self._gap:
+                self._gap = NO_GAP if follows_all else number + 1
                 self._passed = False
-        elif self._hole != NO_HOLE and follows_all and not self._overlapped:
-            self._passed = self._passed or not self._hole or number >= WAITED_FOR
+        elif self._gap != NO_GAP and follows_all and not self._overlapped:
+            self._passed = self._passed or not self._gap or number >= WAITED_FOR
         self._remove(correlation_id)
         return overtakes
 
@@ -243,7 +243,7 @@ class Pending:
             or number < self._doubtful
             or self._repeated
             or self._mixed
-            or self._hole != NO_HOLE
+            or self._gap != NO_GAP
             or self.lost
         ):
             return None

@@ -123,14 +123,14 @@ def is_plain_client_id(client_id: str | None) -> bool:
     return client_id is not None and _PLAIN_ID.fullmatch(client_id) is not None
 
 
-def first_request(data: bytes, message_bytes: int, final: bool, opened: bool, hole: bool = False) -> str:
+def first_request(data: bytes, message_bytes: int, final: bool, opened: bool, gap: bool = False) -> str:
     """Verdict on the beginning of the client's stream `data` as a Kafka request: `yes`, `no` or `maybe`.
 
     `maybe`: the header could be Kafka's, but either more bytes are needed or only the broker's response can show it.
-    With `final` no more bytes will come, or there is a `hole` behind them. Then the beginning of a request is enough if
+    With `final` no more bytes will come, or there is a `gap` behind them. Then the beginning of a request is enough if
     it fits, and so is a short request if this side was seen to have `opened` the connection.
     """
-    final = final or hole
+    final = final or gap
     if len(data) < _HEAD.size:
         plausible_size = len(data) < 4 or 0 <= int.from_bytes(data[:4], signed=True) <= message_bytes
         return NO if final or not plausible_size else MAYBE
@@ -152,7 +152,7 @@ def first_request(data: bytes, message_bytes: int, final: bool, opened: bool, ho
         if header is None:
             # A request of an unknown version can be recognised only as a whole.
             return NO if final or known else MAYBE
-        return YES if final and _begins_well(header, data, end, hole) else MAYBE
+        return YES if final and _begins_well(header, data, end, gap) else MAYBE
     header = request_header(data, 4, end)
     if header is None:
         return NO
@@ -238,7 +238,7 @@ def _is_usual(header: RequestHeader) -> bool:
     return 0 <= header.correlation_id <= MAX_FIRST_ID and (not header.client_id or is_text(header.client_id))
 
 
-def _begins_well(header: RequestHeader, data: bytes, end: int, hole: bool) -> bool:
+def _begins_well(header: RequestHeader, data: bytes, end: int, gap: bool) -> bool:
     """True if the beginning of a request that ends at `end` could hardly be anything else."""
     client_id = header.client_id
     if client_id is None or not is_text(client_id):
@@ -247,19 +247,19 @@ def _begins_well(header: RequestHeader, data: bytes, end: int, hole: bool) -> bo
         # A snap length cuts like this. Bytes behind a whole client id belong to the body.
         is_last = len(data) <= 4 + MIN_REQUEST + 2 + int.from_bytes(data[12:14])
         return (
-            hole
+            gap
             and is_last
             and len(client_id) >= PROOF_BYTES
             and is_plain_client_id(client_id)
             and _is_usual(header)
         )
     return any(
-        _begins_body(header, layout, data, end, hole)
+        _begins_body(header, layout, data, end, gap)
         for layout in schema.layouts(header.api_key, header.api_version, REQUEST)
     )
 
 
-def _begins_body(header: RequestHeader, layout: Layout, data: bytes, end: int, hole: bool) -> bool:
+def _begins_body(header: RequestHeader, layout: Layout, data: bytes, end: int, gap: bool) -> bool:
     """True if the beginning of a body that ends at `end` fits a layout, and holds enough."""
     reading = _beginning(layout, data, header.body_start, end, REQUESTED)
     if reading is None:
@@ -268,7 +268,7 @@ def _begins_body(header: RequestHeader, layout: Layout, data: bytes, end: int, h
     rest = data[reading.end : header.body_start + _BEGINNING_BYTES]
     if rest and is_text(_beginning_text(rest)):
         return read > 0 and len(header.client_id or "") + read + len(rest) >= PROOF_BYTES
-    if hole and read and _is_usual(header) and is_plain_client_id(header.client_id):
+    if gap and read and _is_usual(header) and is_plain_client_id(header.client_id):
         # As a snap length cuts.
         name = len(header.client_id or "")
         return name >= PROOF_BYTES or name + read >= PROOF_BODY_BYTES

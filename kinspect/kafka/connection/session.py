@@ -27,7 +27,7 @@ from kinspect.kafka.exchange.holdings import EXCHANGE_BYTES
 from kinspect.kafka.exchange.ledger import Ledger
 from kinspect.kafka.exchange.lines import Gap
 from kinspect.kafka.fields import sasl
-from kinspect.kafka.wire.ends import Ends, Flow
+from kinspect.kafka.wire.endpoints import Endpoints, Flow
 from kinspect.kafka.wire.lineorder import LineNumbering
 from kinspect.kafka.wire.message import WireMessage
 from kinspect.kafka.wire.pair import ANSWERED, KAFKA, NO_RESPONSE, ORPHAN, SASL_TOKEN, UNANSWERED, UNCERTAIN
@@ -40,8 +40,8 @@ from kinspect.protocol.schema import header_version
 from kinspect.state import fields, fill
 
 STATE: Final = """
-    exchanges gaps gap_bytes holed client_id principal software _role _api_versions _client_text _response_end
-    _response_stop _response_hole _throttled _conflicts _offset_before _ranges
+    exchanges gaps gap_bytes after_gap client_id principal software _role _api_versions _client_text _response_end
+    _response_stop _response_gap _throttled _conflicts _offset_before _ranges
 """.split()
 """The plain fields of `Session`."""
 # APIs each of whose requests may show something about the client.
@@ -115,7 +115,12 @@ class Session:
     """
 
     def __init__(
-        self, ends: Ends, flow: Flow, numbering: LineNumbering, ledger: Ledger, desynchronised: frozenset[str]
+        self,
+        ends: Endpoints,
+        flow: Flow,
+        numbering: LineNumbering,
+        ledger: Ledger,
+        desynchronised: frozenset[str],
     ) -> None:
         self.ends = ends
         self._flow = flow
@@ -123,7 +128,7 @@ class Session:
         self.exchanges = 0
         self.gaps = 0
         self.gap_bytes = 0
-        self.holed = False  # messages may be missing since the last exchange
+        self.after_gap = False  # messages may be missing since the last exchange
         self.client_id: str | None = None
         self.principal: str | None = None
         self.software: tuple[str | None, str | None] = (None, None)
@@ -152,7 +157,7 @@ class Session:
         self._response_end: int | None = None
         self._response_stop = 0  # offset where the next response begins if none is missed
         self._offset_before = 0  # of the broker's stream, at the last request
-        self._response_hole = 0  # frame behind the last gap in the broker's stream
+        self._response_gap = 0  # frame behind the last gap in the broker's stream
         self._looks_back = False  # an answer to a request is looked for in bytes from before it
         self._throttled = False  # the last response carried a throttle time
         self._conflicts: dict[str, int] = {}  # bytes by direction, not reported yet
@@ -203,7 +208,7 @@ class Session:
         framer = self.framer(side)
         if side == RESPONSE:
             self._pending.doubt()
-            self._response_hole = frame
+            self._response_gap = frame
         self._note_gap(side, time, frame, framer.offset, size, cause, int(not framer.desynchronised))
         framer.gap(size, cause)
         self._lose_messages(framer)
@@ -212,7 +217,7 @@ class Session:
         """Take a gap of about `size` bytes in a direction, None if unknown (lost TLS records)."""
         if side == RESPONSE:
             self._pending.doubt()
-            self._response_hole = frame
+            self._response_gap = frame
         framer = self.framer(side)
         self._note_gap(side, time, frame, framer.offset, size or 0, "capture_loss", 1)
         framer.offset += size or 0
@@ -222,7 +227,7 @@ class Session:
     def _lose_messages(self, framer: Framer) -> None:
         """Note that whole messages may be lost in a gap, unless the next boundary is known."""
         if framer.desynchronised:
-            self.holed = True
+            self.after_gap = True
             if framer is self._requests:
                 self._lose_request()
             else:
@@ -470,7 +475,7 @@ class Session:
             waiting = len(pending)
         exchange.in_flight = waiting
         pending.add(exchange)
-        if not message.complete and message.last_frame < self._response_hole:
+        if not message.complete and message.last_frame < self._response_gap:
             # Its end was lost, and its answer may lie in the gap that came since.
             pending.doubt()
         if gave_up:
@@ -511,12 +516,12 @@ class Session:
                 self._pair(next_up, message, None, not next_up.in_flight)
                 return
         self._announce(message)
-        told = _int32_at(raw, 0)[0] if len(raw) >= 4 else None
-        if not self._pending.holds(told):
+        wire_id = _int32_at(raw, 0)[0] if len(raw) >= 4 else None
+        if not self._pending.holds(wire_id):
             self._requests.search_answered()
         oldest = self._pending.oldest()
-        is_reply = oldest is not None and oldest.kind == SASL_TOKEN and not self._passes_token(raw, told)
-        correlation_id = None if is_reply else told
+        is_reply = oldest is not None and oldest.kind == SASL_TOKEN and not self._passes_token(raw, wire_id)
+        correlation_id = None if is_reply else wire_id
         if not is_reply and (correlation_id is None or not self._is_waited_for(message, raw, correlation_id)):
             self._unrequested(message, raw, correlation_id, cause)
         elif not message.complete and self._responses.unfinished:
@@ -686,13 +691,13 @@ class Session:
         key.noted += (Problem(REQUEST, "cap", DROPPED, offset=0, bytes=message.size),)
         self._holdings.hold(key, self, EXCHANGE_BYTES)
 
-    def _lost(self, told_by: WireMessage) -> None:
+    def _lost(self, later: WireMessage) -> None:
         """Finish the oldest request: a later message shows that its response was in a gap, or that none was due."""
         lost = self._pending.is_doubtful()
         exchange = self._pending.take_oldest()
         if exchange is not None:
             outcome, reason = (UNANSWERED, exchange.doubt or "gap") if lost else (NO_RESPONSE, None)
-            self._finish(exchange, told_by.last_time, told_by.last_frame, outcome, reason)
+            self._finish(exchange, later.last_time, later.last_frame, outcome, reason)
 
     def _finish(
         self, exchange: Exchange, time: int | None, frame: int, outcome: str, reason: str | None = None
@@ -712,7 +717,7 @@ class Session:
             self._conflicts = {}
         if exchange.api_key in FETCH_APIS:
             exchange.fetched = self._fetch_sessions.take(exchange)
-        exchange.after_hole, self.holed = self.holed, False
+        exchange.after_gap, self.after_gap = self.after_gap, False
         self.exchanges += 1
         exchange.key = self._numbering.key(time, frame)
         self._ledger.finish(exchange)

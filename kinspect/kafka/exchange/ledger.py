@@ -12,7 +12,7 @@ from kinspect.kafka.exchange.lines import Line
 from kinspect.kafka.wire.fetched import FetchRoom
 from kinspect.kafka.wire.learnednames import LearnedNames
 from kinspect.kafka.wire.lineorder import BEHIND, LineOrder
-from kinspect.model import BEHIND_HOLES, NOWHERE, Caps, Counts, Origin, Progress
+from kinspect.model import BEHIND_GAPS, NOWHERE, Caps, Counts, Origin, Progress
 from kinspect.tls.keylog import KeyLog
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Ledger:
         self.waits = waits
         self.origin = origin
         self.files = files
-        self.holdings = Holdings(caps.total_bytes - caps.total_bytes // BEHIND_HOLES, counts)
+        self.holdings = Holdings(caps.total_bytes - caps.total_bytes // BEHIND_GAPS, counts)
         self.fetch_room = FetchRoom(counts)
         self.progress = Progress()
         self.muted = False

@@ -155,11 +155,11 @@ class ConnectionLine(NamedTuple):
 
     def _evidence(self) -> dict[str, Any]:
         """The keys that tell of why it failed."""
-        told = self.evidence
-        last = told.unacknowledged
+        evidence = self.evidence
+        last = evidence.unacknowledged
         return {
-            "syns": told.syns,
-            "refused": told.refused,
+            "syns": evidence.syns,
+            "refused": evidence.refused,
             "icmp": [
                 {
                     "error": ICMP_ERRORS[error.error],
@@ -167,10 +167,10 @@ class ConnectionLine(NamedTuple):
                     "count": error.times,
                     "timestamp": iso_time(error.time),
                 }
-                for error in told.errors
+                for error in evidence.errors
             ],
-            "ended_by": self._side(told.ended_by),
-            "idle_before_end_ms": milliseconds(told.silence),
+            "ended_by": self._side(evidence.ended_by),
+            "idle_before_end_ms": milliseconds(evidence.silence),
             "unacknowledged": None
             if last is None
             else {

@@ -163,9 +163,9 @@ def _metadata_paths(api_key: int, api_version: int) -> _MetadataPaths | None:
     if layout is None:
         return None
     # A controller gives names in its requests, too (KIP-516). What a client asks for may be wrong.
-    is_told = schema.trait("sender", api_key) == "controller"
-    told = schema.layout(api_key, api_version, REQUEST) if is_told else None
-    names, asked = [field_paths(each, is_topic_name, is_topic_id) for each in (layout, told)]
+    has_names = schema.trait("sender", api_key) == "controller"
+    request = schema.layout(api_key, api_version, REQUEST) if has_names else None
+    names, asked = [field_paths(each, is_topic_name, is_topic_id) for each in (layout, request)]
     nodes = field_paths(layout, is_node_id, _is_address)
     last = not names and bool(layout.fields) and _is_tagged_endpoint(layout.fields[-1])
     return _MetadataPaths(names, nodes, last, asked) if names or nodes or asked else None

@@ -10,20 +10,20 @@ from kinspect.protocol.apikeys import ENVELOPE
 from kinspect.records.recordvalues import read_prefixed
 
 
-class Inner(NamedTuple):
+class InnerMessage(NamedTuple):
     """A message inside an Envelope that could be read to its last byte; `header` is its request's."""
 
     header: RequestHeader
     decoded: Decoded
 
 
-def inner_request(data: bytes) -> Inner | None:
+def inner_request(data: bytes) -> InnerMessage | None:
     """The request in `request_data`; None if it does not parse exactly."""
     header = request_header(data, 0, len(data))
     return None if header is None else _inner(header, REQUEST, data, header.body_start)
 
 
-def inner_response(request_data: bytes | None, data: bytes) -> Inner | None:
+def inner_response(request_data: bytes | None, data: bytes) -> InnerMessage | None:
     """The response in `response_data`, laid out as the request in the Envelope's `request_data` says."""
     header = None if request_data is None else request_header(request_data, 0, len(request_data))
     if header is None:
@@ -32,12 +32,12 @@ def inner_response(request_data: bytes | None, data: bytes) -> Inner | None:
     return None if own is None else _inner(header, RESPONSE, data, own.body_start)
 
 
-def _inner(header: RequestHeader, direction: str, data: bytes, start: int) -> Inner | None:
+def _inner(header: RequestHeader, direction: str, data: bytes, start: int) -> InnerMessage | None:
     # Envelopes do not nest, and hostile ones shall not make the reader recurse.
     if header.api_key == ENVELOPE:
         return None
     decoded = decode_body(header.api_key, header.api_version, direction, data, start, len(data))
-    return Inner(header, decoded) if decoded.complete and not decoded.problems else None
+    return InnerMessage(header, decoded) if decoded.complete and not decoded.problems else None
 
 
 def principal(data: bytes | None) -> dict[str, Any] | None:

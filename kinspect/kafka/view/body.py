@@ -95,7 +95,7 @@ class Scope:
         damaged = any([problem.side == message.direction for problem in problems_of(self._exchange)])
         return not message.inferred and not damaged
 
-    def inner_message(self, name: str, value: bytes) -> envelope.Inner | None:
+    def inner_message(self, name: str, value: bytes) -> envelope.InnerMessage | None:
         """The message in an Envelope's field, read already if the summary has it."""
         if self._summary is not None and self._summary.has_inner(name, value):
             return self._summary.inner(name)
@@ -143,7 +143,7 @@ class BodyView:
         scope = Scope(exchange, message, summary, _protocol_type(message, exchange))
         return rewrite(body, scope)
 
-    def inner(self, inner: envelope.Inner, scope: Scope) -> Struct | None:
+    def inner(self, inner: envelope.InnerMessage, scope: Scope) -> Struct | None:
         """The body of a message inside an Envelope."""
         layout, body = inner.decoded.layout, inner.decoded.body
         rewrite = self._rewrite(layout, body) if layout is not None and body is not None else None
@@ -309,7 +309,7 @@ class _BodyWriter:
         }
         return readers[name]
 
-    def _inner(self, inner: envelope.Inner | None, scope: Scope) -> Struct | None:
+    def _inner(self, inner: envelope.InnerMessage | None, scope: Scope) -> Struct | None:
         if inner is None:
             return None
         header = inner.header

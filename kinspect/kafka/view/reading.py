@@ -19,7 +19,7 @@ from kinspect.protocol.primitives import UNKNOWN_TAGS, ZERO_UUID
 NAME_FIELDS: Final = ("topic_name", "name", "topic")
 
 
-class Surroundings(Redactions, Protocol):
+class BodyContext(Redactions, Protocol):
     """Context that a reading needs from the body it stands in."""
 
     def topic_name(self, topic_id: str) -> str | None: ...
@@ -32,40 +32,40 @@ class ReadingView:
         self.show_secrets = show_secrets
         self.int64_text = int64_text
 
-    def record(self, reading: dict[str, Any], around: Surroundings) -> dict[str, Any]:
+    def record(self, reading: dict[str, Any], context: BodyContext) -> dict[str, Any]:
         """A record's key or value: `type`, `version` and, for most, `data`."""
         data = reading.get("data")
         if data is None:
             return reading
-        return {**reading, "data": self.struct(data, around, reading["type"], reading["version"])}
+        return {**reading, "data": self.struct(data, context, reading["type"], reading["version"])}
 
-    def struct(self, data: dict[str, Any], around: Surroundings, name: str, version: int) -> dict[str, Any]:
+    def struct(self, data: dict[str, Any], context: BodyContext, name: str, version: int) -> dict[str, Any]:
         """The fields of the message `name` in a version."""
-        return self._struct(data, around, _int64_names(name, version) if self.int64_text else frozenset())
+        return self._struct(data, context, _int64_names(name, version) if self.int64_text else frozenset())
 
-    def _struct(self, data: dict[str, Any], around: Surroundings, int64s: frozenset[str]) -> dict[str, Any]:
+    def _struct(self, data: dict[str, Any], context: BodyContext, int64s: frozenset[str]) -> dict[str, Any]:
         shown: dict[str, Any] = {}
         hides = not self.show_secrets and any(_is_secret(data, name) for name in data)
         for name, value in data.items():
             if name == UNKNOWN_TAGS:
                 # An unknown field beside a secret may be one too.
-                shown[name] = tags(value, hides, around)
+                shown[name] = tags(value, hides, context)
                 continue
             if hides and _is_secret(data, name):
-                hide(shown, name, value, around)
+                hide(shown, name, value, context)
                 continue
-            shown[name] = self._value(value, around, int64s, name in int64s)
+            shown[name] = self._value(value, context, int64s, name in int64s)
             if name == TOPIC_ID and value != ZERO_UUID and not any(data.get(f) for f in NAME_FIELDS):
-                resolved = around.topic_name(value)
+                resolved = context.topic_name(value)
                 if resolved is not None:
                     shown["topic_name_resolved"] = resolved
         return shown
 
-    def _value(self, value: Any, around: Surroundings, int64s: frozenset[str], is_int64: bool) -> Any:
+    def _value(self, value: Any, context: BodyContext, int64s: frozenset[str], is_int64: bool) -> Any:
         if isinstance(value, dict):
-            return self._struct(value, around, int64s)
+            return self._struct(value, context, int64s)
         if isinstance(value, list):
-            return [self._value(item, around, int64s, is_int64) for item in value]
+            return [self._value(item, context, int64s, is_int64) for item in value]
         if isinstance(value, bytes):
             return base64_text(value)
         if isinstance(value, float):

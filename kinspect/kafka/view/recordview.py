@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from kinspect.kafka.fields import secrets
-from kinspect.kafka.view.reading import ReadingView, Surroundings
+from kinspect.kafka.view.reading import BodyContext, ReadingView
 from kinspect.kafka.view.redact import (
     BASE64,
     PAYLOADS,
@@ -40,7 +40,7 @@ class RecordView:
         self._show_secrets = readings.show_secrets
         self._int64_text = readings.int64_text
 
-    def record_set(self, field: RecordField, topic: str | None, around: Surroundings) -> dict[str, Any]:
+    def record_set(self, field: RecordField, topic: str | None, context: BodyContext) -> dict[str, Any]:
         """The record set's JSON form. `topic`: the topic of its records, None where it is not known."""
         found = field.take_records() if self.with_records else field.batches()
         if self.with_records:
@@ -49,7 +49,7 @@ class RecordView:
                 # In place, so that the records and their shown form are not held at once.
                 if is_control or topic in internal.TOPICS or self._int64_text:
                     for index, record in enumerate(records):
-                        records[index] = self._record(record, is_control, topic, around)
+                        records[index] = self._record(record, is_control, topic, context)
                 elif self._payload is payload_text:
                     self._plain_text(records)
                 else:
@@ -57,7 +57,7 @@ class RecordView:
         hides = self._payload is no_payload or (topic in secrets.TOPICS and not self._show_secrets)
         if hides and (found or found.partial_bytes):
             # Nor are the bytes of a message around them to be shown.
-            around.redactions += 1
+            context.redactions += 1
         batches: list[dict[str, Any]] = found
         if self._int64_text:
             batches = [
@@ -95,7 +95,7 @@ class RecordView:
                 record["headers"] = [self._header(header) for header in record["headers"]]
 
     def _record(
-        self, record: dict[str, Any], is_control: bool, topic: str | None, around: Surroundings
+        self, record: dict[str, Any], is_control: bool, topic: str | None, context: BodyContext
     ) -> dict[str, Any]:
         key, value = record["key"], record["value"]
         shown_key, key_encoding = self._payload(key)
@@ -106,7 +106,7 @@ class RecordView:
         elif topic in internal.TOPICS:
             decoded_key = internal.decode_key(topic, key)
             decoded_value = internal.decode_value(topic, key, value)
-        secrets_before = around.redactions
+        secrets_before = context.redactions
         offset, timestamp = record["offset"], record["timestamp_ms"]
         shown = {
             "offset": str(offset) if self._int64_text else offset,
@@ -115,16 +115,16 @@ class RecordView:
             "key_size": record["key_size"],
         }
         if decoded_key is not None:
-            shown["key_decoded"] = self.readings.record(decoded_key, around)
+            shown["key_decoded"] = self.readings.record(decoded_key, context)
         shown["value"] = shown_value
         shown["value_size"] = record["value_size"]
         if decoded_value is not None:
-            shown["value_decoded"] = self.readings.record(decoded_value, around)
+            shown["value_decoded"] = self.readings.record(decoded_value, context)
         shown["headers"] = [self._header(header) for header in record["headers"]]
         shown["key_encoding"], shown["value_encoding"] = key_encoding, value_encoding
         # A metadata record that cannot be read could hold a secret too.
         unread = decoded_value is None and value is not None and not is_control and topic in secrets.TOPICS
-        if around.redactions != secrets_before or (unread and not self._show_secrets):
+        if context.redactions != secrets_before or (unread and not self._show_secrets):
             shown.update(key=None, key_encoding=None, value=None, value_encoding=None)
         return shown
 

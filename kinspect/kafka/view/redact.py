@@ -33,21 +33,21 @@ class Redactions(Protocol):
     redactions: int
 
 
-def hide(shown: dict[str, Any], name: str, value: bytes | str | None, around: Redactions) -> None:
+def hide(shown: dict[str, Any], name: str, value: bytes | str | None, context: Redactions) -> None:
     """Put null for a secret, with its size in bytes beside it. A null hides nothing."""
     shown[name] = None
     if value is not None:
         shown[name + "_size"] = len(value if isinstance(value, bytes) else value.encode(errors="replace"))
-        around.redactions += 1
+        context.redactions += 1
 
 
-def tags(entries: list[dict[str, Any]], hidden: bool, around: Redactions) -> list[dict[str, Any]]:
+def tags(entries: list[dict[str, Any]], hidden: bool, context: Redactions) -> list[dict[str, Any]]:
     """Unknown tagged fields; `hidden`: one could be a secret."""
     found = []
     for entry in entries:
         shown: dict[str, Any] = {"tag": entry["tag"]}
         if hidden:
-            hide(shown, "bytes", entry["bytes"], around)
+            hide(shown, "bytes", entry["bytes"], context)
         else:
             shown["bytes"] = base64_text(entry["bytes"])
         found.append(shown)

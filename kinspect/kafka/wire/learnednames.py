@@ -53,22 +53,22 @@ class LearnedNames:
 
     def learn_node(self, ip: str, port: int, node_id: int, key: LineKey) -> None:
         """Learn from the line of that key that `node_id` is at that address."""
-        told = self._nodes.setdefault((ip, port), {})
-        first = told.get(node_id)
+        ids = self._nodes.setdefault((ip, port), {})
+        first = ids.get(node_id)
         if first is None:
             if self._node_count >= NODES_KEPT:
                 return
             self._node_count += 1
         if first is None or key < first:
-            told[node_id] = key
+            ids[node_id] = key
             self._new_nodes.append((ip, port, node_id, key))
 
     def node_id(self, ip: str, port: int, key: LineKey) -> int | None:
         """The id of the node at that address for the line of `key`: of nodes in earlier lines the last to appear."""
-        told = self._nodes.get((ip, port))
-        if told is None:
+        ids = self._nodes.get((ip, port))
+        if ids is None:
             return None
-        before = [(first, node_id) for node_id, first in told.items() if first < key]
+        before = [(first, node_id) for node_id, first in ids.items() if first < key]
         return max(before)[1] if before else None
 
     def name(self, topic_id: str, key: LineKey) -> str | None:
@@ -89,8 +89,8 @@ class LearnedNames:
     def all(self) -> tuple[list[tuple[str, str, LineKey]], list[tuple[str, int, int, LineKey]]]:
         """All that is known, in the shape of `take_new`; another thread may add more meanwhile."""
         names = [(topic_id, name, key) for topic_id, (key, name) in [*self._names.items()]]
-        told = [*self._nodes.items()]
-        nodes = [(*address, node_id, key) for address, of in told for node_id, key in [*of.items()]]
+        addresses = [*self._nodes.items()]
+        nodes = [(*address, node_id, key) for address, ids in addresses for node_id, key in [*ids.items()]]
         return names, nodes
 
     def add(self, names: Iterable[Sequence[Any]], nodes: Iterable[Sequence[Any]]) -> None:

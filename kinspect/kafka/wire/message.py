@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
-from kinspect.kafka.wire.ends import Ends
+from kinspect.kafka.wire.endpoints import Endpoints
 from kinspect.model import Caps, Problem
 from kinspect.protocol import Decoded, decode_body
 from kinspect.state import fields
@@ -59,7 +59,7 @@ class WireMessage:
         self.complete = complete
         self.offset = offset
         self.inferred = False
-        self.ends: Ends | None = None
+        self.ends: Endpoints | None = None
         self.api_key: int | None = None
         self.api_version: int | None = None
         self.is_foreign = False
@@ -72,7 +72,7 @@ class WireMessage:
         return fields(self, self.STATE)
 
     @classmethod
-    def from_state(cls, state: Sequence[Any], ends: Ends | None) -> WireMessage:
+    def from_state(cls, state: Sequence[Any], ends: Endpoints | None) -> WireMessage:
         message = cls(*state[:11])
         message.inferred, message.api_key, message.api_version, message.is_foreign = state[11:]
         message.ends = ends

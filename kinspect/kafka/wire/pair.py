@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, Self
 
-from kinspect.kafka.wire.ends import Ends
+from kinspect.kafka.wire.endpoints import Endpoints
 from kinspect.kafka.wire.fetched import Fetched
 from kinspect.kafka.wire.lineorder import UNPLACED
 from kinspect.kafka.wire.message import WireMessage
@@ -41,13 +41,13 @@ class Pair:
         queue_known retransmitted
     """.split()
     COMPLETED: ClassVar = """
-        after_hole api_candidates completed_at fetched key mechanism noted order outcome outcome_reason
+        after_gap api_candidates completed_at fetched key mechanism noted order outcome outcome_reason
         previous_response_end principal request response role service_known software_name software_version
         throttled view
     """.split()
     __slots__ = (*STATE, *COMPLETED, "connection", "counted_errors", "found_problems", "summarised")
 
-    def __init__(self, connection: Ends, kind: str) -> None:
+    def __init__(self, connection: Endpoints, kind: str) -> None:
         self.connection = connection
         self.kind = kind
         self.api_key: int | None = None
@@ -80,7 +80,7 @@ class Pair:
         # What a fetch session stands for, as its request need not name it.
         self.fetched: Fetched | None = None
         # Others before it may be missing: the connection's begin was not seen, or bytes were lost since the last one.
-        self.after_hole = False
+        self.after_gap = False
         # Properties of the client, as known when the exchange completed.
         self.role: str | None = None
         self.principal: str | None = None
@@ -100,7 +100,7 @@ class Pair:
         return [fields(self, self.STATE), messages, [tuple(problem) for problem in self.noted]]
 
     @classmethod
-    def from_state(cls, state: Sequence[Any], ends: Ends) -> Self:
+    def from_state(cls, state: Sequence[Any], ends: Endpoints) -> Self:
         own, (request, response), noted = state
         pair = cls(ends, KAFKA)
         fill(pair, cls.STATE, own)

@@ -14,7 +14,7 @@ from kinspect.errors import KinspectError
 from kinspect.output import Style
 from kinspect.tui.index.answerlines import AnswerLines
 from kinspect.tui.index.answerprocess import AnswerProcess
-from kinspect.tui.index.counting import ask
+from kinspect.tui.index.counting import query_for
 from kinspect.tui.index.reread import StoppedError
 from kinspect.tui.index.selection import Selection
 from kinspect.tui.keybindings import PAGE_KEYS
@@ -134,7 +134,7 @@ class Pages:
         self._counting, self._percent = counting, 0
         self._rows.show(None, f"counting {_exchanges_of(counting)}…")
         self._rows.screen.run_worker(
-            partial(self._count, counting, listed, self._selection.listing.choice.options),
+            partial(self._count, counting, listed, self._selection.listing.filter.options),
             group=COUNTING,
             thread=True,
             exclusive=True,
@@ -150,10 +150,10 @@ class Pages:
         """Wait for the answer, in a thread."""
         worker = get_current_worker()
         call = self._rows.app.call_from_thread
-        question = ask(self._selection.store, counting.name, listed, counting.rows, options)
+        query = query_for(self._selection.store, counting.name, listed, counting.rows, options)
         try:
             found, lost = self._answers.answer(
-                question, lambda: worker.is_cancelled, partial(call, self._progressed, counting)
+                query, lambda: worker.is_cancelled, partial(call, self._progressed, counting)
             )
         except StoppedError:
             return

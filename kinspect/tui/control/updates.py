@@ -53,17 +53,17 @@ class Updates:
         self._redraw(row)
 
     async def _catch_up(self, row: int | None) -> None:
-        """Update until no row is left and neither choice nor order changed during the update."""
+        """Update until no row is left and neither filter nor order changed during the update."""
         listing = self._listing
         while True:
-            choice, order = listing.choice, listing.order
+            list_filter, order = listing.filter, listing.order
             drawn = time.monotonic()
             for _ in listing.update():
                 await asyncio.sleep(0)
                 if time.monotonic() - drawn > REDRAW_SECONDS and order.key == COMPLETION:
                     drawn = time.monotonic()
                     self._redraw(row)
-            if (choice, order) == (listing.choice, listing.order) and not listing.behind:
+            if (list_filter, order) == (listing.filter, listing.order) and not listing.behind:
                 return
 
     async def _reorder(self) -> None:

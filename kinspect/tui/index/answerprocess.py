@@ -17,7 +17,7 @@ from functools import partial
 
 from kinspect.background import OWN, Channel, Child, ElsewhereError, LostError, spoken
 from kinspect.errors import KinspectError
-from kinspect.tui.index.counting import Question, Reply, count
+from kinspect.tui.index.counting import AnswerQuery, AnswerResult, count
 from kinspect.tui.index.indexer import Inputs, RowBatch
 from kinspect.tui.index.reread import StoppedError
 from kinspect.tui.index.spool import Spool
@@ -41,7 +41,9 @@ class AnswerProcess:
         self.child = Child(_WHO, partial(_serve, inputs, spool), ignored=(signal.SIGINT,), nice=NICE)
         self.end = self.child.end
 
-    def answer(self, question: Question, stopped: Callable[[], bool], tell: Callable[[float], None]) -> Reply:
+    def answer(
+        self, query: AnswerQuery, stopped: Callable[[], bool], tell: Callable[[float], None]
+    ) -> AnswerResult:
         """Wait for the answer to a question; `tell` is called now and then with the part that is done.
 
         Raises KinspectError, and StoppedError if `stopped` returns true meanwhile.
@@ -53,14 +55,14 @@ class AnswerProcess:
                     self.child.channel.pass_on(theirs)
                 # If the process ends before it has got all, the reason is reported.
                 with suppress(LostError):
-                    channel.send(ASK, *question)
+                    channel.send(ASK, *query)
                 while not stopped():
                     message = channel.receive(LOOK_SECONDS)
                     if message is None:
                         continue
                     kind, *values = message
                     if kind == REPLY:
-                        return Reply(*values)
+                        return AnswerResult(*values)
                     tell(*values)
             except LostError:
                 raise KinspectError(self.child.why()) from None
@@ -115,6 +117,6 @@ def _work(inputs: Inputs, spool: Spool, end: socket.socket, _: Channel) -> None:
             told = time.monotonic()
             channel.send(PART, part)
 
-    question = Question(*(channel.receive() or [])[1:])
-    kept = None if question.kept is None else RowBatch.told(question.kept)
-    channel.send(REPLY, *count(inputs, spool, question._replace(kept=kept), tell))
+    query = AnswerQuery(*(channel.receive() or [])[1:])
+    kept = None if query.kept is None else RowBatch.told(query.kept)
+    channel.send(REPLY, *count(inputs, spool, query._replace(kept=kept), tell))

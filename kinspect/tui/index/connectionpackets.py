@@ -10,7 +10,7 @@ from typing import Any
 from kinspect.answers.layout import clock
 from kinspect.errors import KinspectError
 from kinspect.kafka.view.view import iso_time
-from kinspect.kafka.wire.ends import endpoint, ip_text
+from kinspect.kafka.wire.endpoints import endpoint, ip_text
 from kinspect.model import ACK, FRAME_BITS, FRAME_MASK, ICMP_ERRORS, QUOTED, SYN, Segment
 from kinspect.output import Style
 from kinspect.tcp.flowkeys import address_size, ends, reverse_key

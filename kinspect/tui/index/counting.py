@@ -28,7 +28,7 @@ Tell = Callable[[float], None]
 """Takes how much is done, from 0 to 1; raises if nobody waits for the result."""
 
 
-class Question(NamedTuple):
+class AnswerQuery(NamedTuple):
     """An answer to count. `listed`: numbers of rows, ascending, as an array of type `I`; `rows`: number of all rows;
     `whole`: true if these are all exchanges of the captures; `options`: those of the filter that leaves rows out;
     `kept`: all rows, where they cannot be read again."""
@@ -41,26 +41,28 @@ class Question(NamedTuple):
     kept: RowBatch | None = None
 
 
-class Reply(NamedTuple):
+class AnswerResult(NamedTuple):
     """An answer's object, and the number of exchanges whose bytes were not there to be counted."""
 
     found: dict[str, Any]
     lost: int = 0
 
 
-def ask(store: Store, name: str, listed: array[int], rows: int, options: Sequence[str] = ()) -> Question:
+def query_for(
+    store: Store, name: str, listed: array[int], rows: int, options: Sequence[str] = ()
+) -> AnswerQuery:
     """The question for an answer over listed rows of a store that has `rows` in all. `options`: those of the filter
     that leaves the others out."""
     kept = None if store.inputs.can_reread else store.whole()
-    return Question(name, listed.tobytes(), rows, store.done and not store.stopped, options, kept)
+    return AnswerQuery(name, listed.tobytes(), rows, store.done and not store.stopped, options, kept)
 
 
-def count(inputs: Inputs, spool: Spool, question: Question, tell: Tell) -> Reply:
+def count(inputs: Inputs, spool: Spool, query: AnswerQuery, tell: Tell) -> AnswerResult:
     """The answer to the question. Raises KinspectError, and what `tell` does."""
-    answer = open_answer(question.name)
-    if question.kept is None:
-        return Reply(_over_captures(inputs, question, answer, tell))
-    return _over_spool(inputs, spool, question, question.kept, answer, tell)
+    answer = open_answer(query.name)
+    if query.kept is None:
+        return AnswerResult(_over_captures(inputs, query, answer, tell))
+    return _over_spool(inputs, spool, query, query.kept, answer, tell)
 
 
 class _Listed:
@@ -89,35 +91,35 @@ class _Listed:
                     self._next = next(self._places, None)
 
 
-def _over_captures(inputs: Inputs, question: Question, answer: Answer, tell: Tell) -> dict[str, Any]:
+def _over_captures(inputs: Inputs, query: AnswerQuery, answer: Answer, tell: Tell) -> dict[str, Any]:
     """Count while the captures are read again, up to the last exchange that was known."""
-    listed = _Listed(answer, question.listed)
+    listed = _Listed(answer, query.listed)
     timeline = open_timeline(inputs.paths, skew_ns=inputs.caps.skew_ns)
     run = Run(timeline, inputs.inspector(emit=answer.lines))
     try:
         for lines in run.pieces():
             listed.add(lines)
             tell(timeline.status.bytes_read / (timeline.bytes_total or 1))
-            if listed.seen >= question.rows and not question.whole:
+            if listed.seen >= query.rows and not query.whole:
                 break
     finally:
         timeline.close()
     if not listed.is_done:
         raise KinspectError("the captures are not what was indexed: did they change meanwhile?")
     span = run.filter.start, run.inspector.end[0]
-    (found,) = AnswerCounter({question.name: answer}).objects(
-        run.summary(), run.inspector.names, span, question.options
+    (found,) = AnswerCounter({query.name: answer}).objects(
+        run.summary(), run.inspector.names, span, query.options
     )
     return found
 
 
 def _over_spool(
-    inputs: Inputs, spool: Spool, question: Question, kept: RowBatch, answer: Answer, tell: Tell
-) -> Reply:
+    inputs: Inputs, spool: Spool, query: AnswerQuery, kept: RowBatch, answer: Answer, tell: Tell
+) -> AnswerResult:
     """Count what a live capture or a pipe gave, as far as its messages were kept."""
     store = Store(inputs, spool)
     store.add(kept)
-    listed = array("I", question.listed)
+    listed = array("I", query.listed)
     closed = _Closed(answer, store.closed)
     lost = 0
     for number, index in enumerate(listed):
@@ -128,13 +130,13 @@ def _over_spool(
             lost += 1
         if number % PIECE == 0:
             tell(number / len(listed))
-    closed.pass_to(question.rows)
-    end = store[question.rows - 1].completed_at if question.rows else NONE
+    closed.pass_to(query.rows)
+    end = store[query.rows - 1].completed_at if query.rows else NONE
     span = store.start, None if end == NONE else end
     # Until the end the number of packets is unknown.
-    summary = store.summary or {**inputs.inspector().summary(), "packets": None, "exchanges": question.rows}
-    (found,) = AnswerCounter({question.name: answer}).objects(summary, store.names, span, question.options)
-    return Reply(found, lost)
+    summary = store.summary or {**inputs.inspector().summary(), "packets": None, "exchanges": query.rows}
+    (found,) = AnswerCounter({query.name: answer}).objects(summary, store.names, span, query.options)
+    return AnswerResult(found, lost)
 
 
 class _Closed:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from kinspect.kafka.wire.wait import BROKER, GROUP_WAIT, IDLE, LONG_POLL, QUEUED, RETRANSMITTED, THROTTLED
 from kinspect.tui.index import row
-from kinspect.tui.index.choice import Choice
+from kinspect.tui.index.listfilter import ListFilter
 from kinspect.tui.index.store import Store
 
 PIECE = 4096
@@ -60,11 +60,11 @@ KEYS: dict[str, Callable[[row.RowValues], int | None]] = {
 
 
 class Listing:
-    """The rows of a store that a choice passes, ordered. Rows without a value to be ordered by come last."""
+    """The rows of a store that its filter passes, ordered. Rows without a value to be ordered by come last."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.choice = Choice(store, {})
+        self.filter = ListFilter(store, {})
         self.order = RowOrder()
         self._seen = 0
         self._passed = array("I")
@@ -100,9 +100,9 @@ class Listing:
         """True if there are rows that `update` has not looked at."""
         return self._seen < self.store.count
 
-    def choose(self, choice: Choice) -> None:
-        """List the rows of another choice from now on; `update` finds them."""
-        self.choice = choice
+    def choose(self, list_filter: ListFilter) -> None:
+        """List the rows that another filter passes from now on; `update` finds them."""
+        self.filter = list_filter
         self._seen = 0
         self._passed = array("I")
         self._values = array("q")
@@ -116,16 +116,16 @@ class Listing:
 
     def update(self) -> Iterator[None]:
         """Bring the list up to date with the store; pauses after every piece."""
-        choice, order = self.choice, self.order
-        while self._seen < self.store.count and self.choice is choice:
+        list_filter, order = self.filter, self.order
+        while self._seen < self.store.count and self.filter is list_filter:
             stop = min(self._seen + PIECE, self.store.count)
-            self._passed.extend(choice.passes(self._seen, stop))
+            self._passed.extend(list_filter.passes(self._seen, stop))
             self._seen = stop
             yield
-        if order.key != COMPLETION and (self.choice, self.order) == (choice, order):
-            yield from self._sorted(choice, order)
+        if order.key != COMPLETION and (self.filter, self.order) == (list_filter, order):
+            yield from self._sorted(list_filter, order)
 
-    def _sorted(self, choice: Choice, order: RowOrder) -> Iterator[None]:
+    def _sorted(self, list_filter: ListFilter, order: RowOrder) -> Iterator[None]:
         value = KEYS[order.key]
         rows = self.store.rows
         key = self._values.__getitem__
@@ -137,7 +137,7 @@ class Listing:
                 found = value(row.values(rows, index))
                 self._values.append(_UNKNOWN if found is None else found if order.down else -found)
             yield
-            if (self.choice, self.order) != (choice, order):
+            if (self.filter, self.order) != (list_filter, order):
                 return
         # Sorted pieces are merged in pairs: no step is long, and the last one joins only two.
         runs = [range(start, min(start + PIECE, places)) for start in range(0, places, PIECE)]
@@ -149,13 +149,13 @@ class Listing:
             for one, two in pairs:
                 merged.append(sorted([*one, *two], key=key, reverse=True))
                 yield
-                if (self.choice, self.order) != (choice, order):
+                if (self.filter, self.order) != (list_filter, order):
                     return
         passed = self._passed
         ordered = array("I")
         for start in range(0, places, PIECE):
             ordered.extend([passed[place] for place in merged[0][start : start + PIECE]])
             yield
-            if (self.choice, self.order) != (choice, order):
+            if (self.filter, self.order) != (list_filter, order):
                 return
         self._ordered = ordered

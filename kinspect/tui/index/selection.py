@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from kinspect.tui.index.choice import Choice
 from kinspect.tui.index.filterline import parse_filter
+from kinspect.tui.index.listfilter import ListFilter
 from kinspect.tui.index.listing import COMPLETION, Listing, RowOrder
 from kinspect.tui.index.store import Store
 
@@ -33,7 +33,7 @@ class Selection:
         if self.errors_only:
             values["errors_only"] = True
         self.text = text
-        self.listing.choose(Choice(self.store, values, self.connection, self.group, self.quiet))
+        self.listing.choose(ListFilter(self.store, values, self.connection, self.group, self.quiet))
 
     @property
     def chosen(self) -> Hashable:

@@ -8,7 +8,7 @@ from typing import Any
 from kinspect.capture.frameoffsets import FrameOffsets
 from kinspect.errors import KinspectError
 from kinspect.kafka.exchange.exchange import Exchange
-from kinspect.kafka.wire.ends import Ends
+from kinspect.kafka.wire.endpoints import Endpoints
 from kinspect.kafka.wire.fetched import Fetched, TopicRef
 from kinspect.kafka.wire.learnednames import LearnedNames
 from kinspect.kafka.wire.lineorder import BEHIND
@@ -154,7 +154,7 @@ class Store:
         return groups
 
     def connection(self, found: ExchangeRow) -> list[Any]:
-        """The fields of a connection's `Ends` that it does not share; empty if they were not kept."""
+        """The fields of a connection's `Endpoints` that it does not share; empty if they were not kept."""
         return self.texts[found.connection] or ["", 0, "", 0, "", "", False, None]
 
     def exchange(self, index: int, stopped: Callable[[], bool] = never) -> Exchange:
@@ -203,11 +203,11 @@ class Store:
             raise KinspectError("the captures are not what was indexed: did they change meanwhile?")
         return exchange
 
-    def ends(self, found: ExchangeRow) -> Ends:
+    def ends(self, found: ExchangeRow) -> Endpoints:
         """The ends of its connection."""
         *names, tls, handshake = self.connection(found)
         given = [*names, self.names, self.inputs.names, self.inputs.caps, Counts(), tls]
-        ends = Ends(*given)
+        ends = Endpoints(*given)
         ends.handshake = None if handshake is None else tuple(handshake)
         return ends
 

@@ -62,8 +62,8 @@ class StatusLine(Static):
         if selection.group is not None:
             yield f"group {escape(selection.group)} (g)"
         if selection.quiet:
-            yield f"{selection.listing.choice.hidden:,} expected hidden (n)"
-        unknown = sum(selection.listing.choice.unknown.values())
+            yield f"{selection.listing.filter.hidden:,} expected hidden (n)"
+        unknown = sum(selection.listing.filter.unknown.values())
         if unknown:
             yield f"{unknown:,} left out: not known whether they pass"
         if store.stopped:

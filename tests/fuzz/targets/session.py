@@ -12,7 +12,7 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.ledger import Ledger
 from kinspect.kafka.exchange.lines import ConnectionLine
 from kinspect.kafka.view.view import View
-from kinspect.kafka.wire.ends import Address
+from kinspect.kafka.wire.endpoints import Address
 from kinspect.kafka.wire.learnednames import LearnedNames
 from kinspect.kafka.wire.lineorder import LineNumbering
 from kinspect.model import NO_EVIDENCE, Caps, Counts, Evidence

@@ -6,7 +6,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from kinspect.kafka.wire import ends as flow
+from kinspect.kafka.wire import endpoints as flow
 
 
 # The first three are from the Community ID specification's baseline.

@@ -42,7 +42,7 @@ class Flow(Protocol):
     def evidence(self) -> Evidence: ...
 
 
-class Shared(Protocol):
+class SharedState(Protocol):
     """State that all connections of a run share (the ledger)."""
 
     @property
@@ -58,7 +58,7 @@ class Shared(Protocol):
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Ends:
+class Endpoints:
     """Client and broker of a connection, and the state that its exchanges share: learned `names`, input `files`, caps.
     One object a connection, equal to itself alone.
 
@@ -84,14 +84,14 @@ class Ends:
     handshake: tuple[int, int, int] | None = None
 
 
-def exchange_ends(
-    flow: Flow, client: int, ledger: Shared, tls: bool = False, interface: str | None = None
-) -> Ends:
+def endpoints_of(
+    flow: Flow, client: int, ledger: SharedState, tls: bool = False, interface: str | None = None
+) -> Endpoints:
     """The ends of `flow`. `client`: the client's direction (0 or 1); `tls`: True if the connection was decrypted;
     `interface`: that of its first packet."""
     own, other = flow.addresses[client], flow.addresses[1 - client]
     syns = flow.handshake
-    return Ends(
+    return Endpoints(
         client_ip=ip_text(own[0]),
         client_port=own[1],
         broker_ip=ip_text(other[0]),

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinspect.tcp.held import DATA, FINISH, Arrival, HeldSegments
+from kinspect.tcp.reorder import DATA, FINISH, Arrival, HeldSegments
 
 
 def arrival(number):

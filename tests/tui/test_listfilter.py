@@ -8,10 +8,10 @@ from kinspect.errors import KinspectError
 from kinspect.filters.filter import Filter
 from kinspect.kafka.wire.wait import CAUSES
 from kinspect.tui.index import listing
-from kinspect.tui.index.choice import Choice
 from kinspect.tui.index.complete import completions, written
 from kinspect.tui.index.filterline import NAMES, parse_filter
 from kinspect.tui.index.indexer import BATCH_ROWS
+from kinspect.tui.index.listfilter import ListFilter
 from kinspect.tui.index.listing import Listing, RowOrder
 from kinspect.tui.index.spool import Spool
 from kinspect.tui.index.store import Store
@@ -58,16 +58,16 @@ def test_filters_pass_what_those_of_the_command_line_pass(both, text):
     store, exchanges = both
     chosen = Filter(**parse_filter(text))
     chosen.start = store.start
-    choice = Choice(store, parse_filter(text))
+    list_filter = ListFilter(store, parse_filter(text))
     passed = [number for number, exchange in enumerate(exchanges) if chosen.matches(exchange)]
-    assert [*choice.passes(0, 3), *choice.passes(3, store.count)] == passed
-    assert choice.unknown == chosen.unknown
+    assert [*list_filter.passes(0, 3), *list_filter.passes(3, store.count)] == passed
+    assert list_filter.unknown == chosen.unknown
 
 
 def test_a_connection_alone(both):
     store, exchanges = both
     connection = store[store.count // 2].connection
-    passed = Choice(store, {}, connection).passes(0, store.count)
+    passed = ListFilter(store, {}, connection).passes(0, store.count)
     wanted = exchanges[store.count // 2].connection.connection_id
     assert passed == [
         n for n, exchange in enumerate(exchanges) if exchange.connection.connection_id == wanted
@@ -143,7 +143,7 @@ def test_a_list_grows_with_its_store():
     store = Store(whole.inputs, Spool())
     listed = Listing(store)
     batches = []
-    listed.choose(Choice(store, parse_filter("errors-only")))
+    listed.choose(ListFilter(store, parse_filter("errors-only")))
     listed.sort(RowOrder("latency", True))
     from kinspect.tui.index.captures import index
 
@@ -159,7 +159,7 @@ def test_a_list_grows_with_its_store():
         )
         seen = brought_up(listed)
     expected = Listing(whole)
-    expected.choose(Choice(whole, parse_filter("errors-only")))
+    expected.choose(ListFilter(whole, parse_filter("errors-only")))
     expected.sort(RowOrder("latency", True))
     assert seen == brought_up(expected)
     assert whole.count < BATCH_ROWS

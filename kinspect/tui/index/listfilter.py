@@ -1,4 +1,4 @@
-"""Choice of the listed exchanges: the filters of the command line over rows, and a connection that is followed."""
+"""Filter of the listed exchanges: the filters of the command line over rows, and a connection that is followed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RowVerdict = bool | str
 """True if a row passes; a text says what is not known of it."""
 
 
-class Choice:
+class ListFilter:
     """Selects the rows to list. `connection`: only this connection's (its number among the texts); `group`: only those
     that name it; `quiet`: none that is expected, see `row.EXPECTED`."""
 
