@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from glob import glob
+from typing import Any
 
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 COMPILED = (
     "kinspect/form.py",
@@ -71,4 +74,19 @@ def extensions() -> list[Extension]:
     )
 
 
-setup(ext_modules=extensions())
+class BuildInParallel(build_ext):
+    """The files of an extension are compiled on all cores: they are a hundred, and setuptools takes one at a time."""
+
+    def build_extension(self, ext: Extension) -> None:
+        compile_in_order = self.compiler.compile
+
+        def compile_all(sources: list[str], **options: Any) -> list[str]:
+            with ThreadPoolExecutor(os.cpu_count()) as cores:
+                compiled = cores.map(lambda source: compile_in_order([source], **options), sources)
+                return [name for names in compiled for name in names]
+
+        self.compiler.compile = compile_all
+        super().build_extension(ext)
+
+
+setup(ext_modules=extensions(), cmdclass={"build_ext": BuildInParallel})

@@ -12,7 +12,7 @@ from kinspect import __version__
 pytestmark = pytest.mark.tools
 
 
-@pytest.mark.parametrize("extra", [None, "explore", "metrics"])
+@pytest.mark.parametrize("extra", [None, "explore"])
 def test_components_are_what_pip_installs(tmp_path, built, extra):
     from cyclonedx.schema import SchemaVersion
     from cyclonedx.validation.json import JsonStrictValidator

@@ -18,7 +18,7 @@ from .loopback import free_port
 pytestmark = [pytest.mark.tools, pytest.mark.big, pytest.mark.usefixtures("root")]
 
 LOAD = str(Path(__file__).with_name("load.py"))
-SECONDS = 20
+SECONDS = 10
 CONNECTIONS = 20
 LARGE, SMALL = 16_000, 200
 """Bytes of records in a message."""

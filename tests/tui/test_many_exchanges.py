@@ -1,4 +1,4 @@
-"""A million exchanges: how much memory, the first ones early, and no long pause.
+"""A quarter of a million exchanges: how much memory, the first ones early, and no long pause.
 
 What is measured does not depend on what else the machine does: not the time that passed, but how much was read, and how
 long the thread of the screen computed without looking at its keys.
@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.big, pytest.mark.timeout(1800)]  # minutes, where two cores are busy
-LIMIT = 500  # MiB
+pytestmark = pytest.mark.big
+LIMIT = 200  # MiB
 EARLY = 0.05  # of the capture
 PAUSE = 1.0  # seconds of computing
 BENCH = Path(__file__).parents[1] / "bench" / "generate.py"
@@ -62,16 +62,16 @@ asyncio.run(main())
 """
 
 
-def test_a_million_exchanges(tmp_path):
-    path = tmp_path / "million.pcap"
-    made = [sys.executable, str(BENCH), "chatty", "--size", "440MiB", "--connections", "200", "-o", str(path)]
+def test_many_exchanges(tmp_path):
+    path = tmp_path / "many.pcap"
+    made = [sys.executable, str(BENCH), "chatty", "--size", "110MiB", "--connections", "200", "-o", str(path)]
     subprocess.run(made, check=True, capture_output=True)
     result = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(path)], capture_output=True, text=True, check=False
     )
     assert result.returncode == 0, result.stderr
     count, first, worst, peak = map(float, result.stdout.split())
-    assert count >= 1_000_000
+    assert count >= 250_000
     assert peak <= LIMIT
     assert first <= EARLY
     assert worst <= PAUSE
