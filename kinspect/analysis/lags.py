@@ -7,7 +7,7 @@ that reads committed records is given a record for them.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from kinspect.analysis.answer import Row
@@ -57,26 +57,34 @@ def by_name(
 # ---------------------------------------------------------------------- offsets without a record for consumers
 
 
+def are_aborted(batches: Iterable[dict[str, Any]], aborted: Any) -> Iterator[bool]:
+    """Whether each of a Fetch's batches is in an aborted transaction; control batches are in none. `aborted`: its
+    aborted transactions, which each begin at an offset and end with their producer's next marker."""
+    begins = sorted((one.get("first_offset", 0), one.get("producer_id", -1)) for one in aborted or ())
+    open_ones: set[int | None] = set()
+    begun = 0
+    for batch in batches:
+        last, producer = batch.get("last_offset"), batch.get("producer_id")
+        while last is not None and begun < len(begins) and begins[begun][0] <= last:
+            open_ones.add(begins[begun][1])
+            begun += 1
+        if batch.get("is_control"):
+            open_ones.discard(producer)
+        yield bool(batch.get("is_transactional")) and not batch.get("is_control") and producer in open_ones
+
+
 def read_batches(batches: Iterable[dict[str, Any]], aborted: Any) -> tuple[int | None, list[Range]]:
     """The offset behind the last of a Fetch's batches, None without one; and those without a record for consumers.
-    `aborted`: its aborted transactions, which each begin at an offset and end with their producer's next marker."""
-    begins = sorted((one.get("first_offset", 0), one.get("producer_id", -1)) for one in aborted or ())
-    open_ones: set[int] = set()
-    end, blanks, begun = None, [], 0
-    for batch in batches:
+    `aborted`: see `are_aborted`."""
+    end, blanks = None, []
+    found = [*batches]
+    for batch, is_aborted in zip(found, are_aborted(found, aborted), strict=True):
         first, last = batch["base_offset"], batch.get("last_offset")
         if first is None or last is None:
             continue
         end = last + 1
-        while begun < len(begins) and begins[begun][0] <= last:
-            open_ones.add(begins[begun][1])
-            begun += 1
-        producer = batch.get("producer_id")
-        if batch.get("is_control"):
-            open_ones.discard(producer)
-        elif not (batch.get("is_transactional") and producer in open_ones):
-            continue
-        blanks.append((first, end))
+        if batch.get("is_control") or is_aborted:
+            blanks.append((first, end))
     return end, blanks
 
 

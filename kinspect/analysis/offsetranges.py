@@ -46,6 +46,15 @@ class GrowingRanges:
         self._firsts: list[int] = []
         self._ends: list[int] = []
 
+    def __len__(self) -> int:
+        """How many ranges they are, joined where they meet."""
+        return len(self._firsts)
+
+    def around(self, offset: int) -> Range | None:
+        """The range that has this offset; None: it has not come."""
+        at = bisect_right(self._firsts, offset) - 1
+        return (self._firsts[at], self._ends[at]) if at >= 0 and offset < self._ends[at] else None
+
     def add(self, first: int, end: int) -> list[Range]:
         """Add a range that is not empty; return the parts of it that are new."""
         begin, behind = bisect_left(self._ends, first), bisect_right(self._firsts, end)

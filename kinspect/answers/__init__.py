@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 _ENDING = "answer"
 _HEAD = re.compile(r'^    (help|page)="([^"\\]*)",$', re.MULTILINE)
 """What `--help` needs of a definition, in the text of its module."""
-OTHER_COMMANDS = frozenset({"completion", "decode", "explore", "live", "pipeline", "read", "schema"})
+OTHER_COMMANDS = frozenset(
+    {"completion", "decode", "explore", "live", "pipeline", "read", "records", "schema"}
+)
 PAGES_LEFT = frozenset("ABCDEFGHIJKMNOPQRSTUVWXYZ")
 """Keys of the explorer that pages of other packages may have."""
 

@@ -37,6 +37,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     "Look": {
         "read": "Decode captures into exchanges, each a request with its response.",
         "live": "Decode live traffic of network interfaces, until Ctrl-C, --duration or --count.",
+        "records": "Print the records that captures hold: produced, consumed and replicated, a row each.",
         "explore": "Look through captures in the terminal: exchanges, their fields and bytes.",
         "decode": "Decode one message, with the offsets of each field.",
         "schema": "Show what Kafka's messages look like.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -25,6 +25,9 @@ from kinspect.output.escape import escape
 from kinspect.output.linelimit import LEAST_LINE
 from kinspect.output.ordered import ORDERS
 from kinspect.sink import CONNECTION, EXCHANGE, GAP, STATS, SUMMARY
+
+if TYPE_CHECKING:
+    from kinspect.filters.recordfilters import RecordFilterDefinition
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -48,7 +51,8 @@ AS_TEXTS = [name for name, each in FORMATS.items() if each.bodies == TEXTS]
 """Formats that have bodies as texts, or not at all."""
 
 
-def _filter_option(name: str, row: FilterDefinition) -> Option:
+def filter_option(name: str, row: FilterDefinition | RecordFilterDefinition) -> Option:
+    """The option of a filter."""
     return click.option(
         option_of(name),
         is_flag=row.metavar is None,
@@ -59,7 +63,7 @@ def _filter_option(name: str, row: FilterDefinition) -> Option:
     )
 
 
-FILTER_OPTIONS = tuple(_filter_option(name, row) for name, row in FILTERS.items())
+FILTER_OPTIONS = tuple(filter_option(name, row) for name, row in FILTERS.items())
 
 
 def format_option(formats: Sequence[str], auto: str) -> Option:
@@ -365,12 +369,14 @@ LIMITS = (
 class Sectioned(click.Command):
     """A command whose `--help` lists filters under a heading of their own, and leaves limits to `--help-limits`."""
 
+    filters: Collection[str] = FILTERS.keys()
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        apart = {*FILTERS, *CAPS}
+        apart = {*self.filters, *CAPS}
         with formatter.section("Options"):
             formatter.write_dl(_help_rows(ctx, lambda name: name not in apart))
         with formatter.section("Filters"):
-            formatter.write_dl(_help_rows(ctx, lambda name: name in FILTERS))
+            formatter.write_dl(_help_rows(ctx, lambda name: name in self.filters))
 
 
 def _help_rows(ctx: click.Context, chosen: Callable[[str], bool]) -> list[tuple[str, str]]:

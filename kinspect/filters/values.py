@@ -42,6 +42,8 @@ API_KEYS, PORTS = range(1 << 15), range(1 << 16)
 ERROR_CODES = range(-(1 << 15), 1 << 15)
 DIGITS_MOST = 9
 OCTETS, OCTET_MOST = 4, 255
+DIRECTIONS = ("produce", "consume", "replicate")
+"""How records go."""
 
 _EPOCH_START = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -63,13 +65,16 @@ class Patterns:
 
     __slots__ = ("_negative", "_positive", "wanted")
 
-    def __init__(self, values: Iterable[str], predicate: Callable[[str], Predicate]) -> None:
-        """`predicate` creates the test of one value without its `!`; it raises `KinspectError` for an invalid one."""
+    def __init__(
+        self, values: Iterable[str], predicate: Callable[[str], Predicate], commas: bool = True
+    ) -> None:
+        """`predicate` creates the test of one value without its `!`; it raises `KinspectError` for an invalid one.
+        `commas`: they stand between values, not in them."""
         self._positive: list[Predicate] = []
         self._negative: list[Predicate] = []
         self.wanted: list[str] = []
         for value in values:
-            pieces = value.split(",")
+            pieces = value.split(",") if commas else [value]
             # An empty value is the empty text (a client id may be empty); between commas it is a mistake.
             if len(pieces) > 1 and not all(pieces):
                 raise KinspectError(f"{value!r} has an empty value between its commas")

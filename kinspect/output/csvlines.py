@@ -33,23 +33,39 @@ def open_sink(opening: Opening) -> LineSink:
     return sink
 
 
-class CsvRows:
+def open_rows(opening: Opening, columns: Sequence[str]) -> LineSink:
+    """Rows, which the sink is told, below the names of their columns."""
+    texts = CsvTexts(columns)
+    sink = LineSink(opening, lambda _: b"", lambda row: texts.row([cell(row[name]) for name in columns]))
+    sink.header = texts.header
+    return sink
+
+
+class CsvTexts:
+    """Rows of cells as text, and the header above them."""
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        self._writer = csv.writer(_Text(), lineterminator="\n")
+        self.header = self.row(columns)
+
+    def row(self, cells: Sequence[Any]) -> bytes:
+        """The text of a row."""
+        # It returns what the text's `write` does.
+        text: str = self._writer.writerow(cells)
+        return text.encode()
+
+
+class CsvRows(CsvTexts):
     """The row of each exchange, and the header above them."""
 
     def __init__(self, view: View) -> None:
         self._columns = COLUMNS if view.fields is None else tuple(view.fields)
         self._view = replace(view, fields=self._columns)
-        self._writer = csv.writer(_Text(), lineterminator="\n")
-        self.header = self._row(self._columns)
+        super().__init__(self._columns)
 
     def exchange(self, exchange: Exchange) -> bytes:
         line = self._view.exchange(exchange)
-        return self._row([cell(at(line, column)) for column in self._columns])
-
-    def _row(self, cells: Sequence[Any]) -> bytes:
-        # It returns what the text's `write` does.
-        text: str = self._writer.writerow(cells)
-        return text.encode()
+        return self.row([cell(at(line, column)) for column in self._columns])
 
 
 class _Text:

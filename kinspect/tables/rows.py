@@ -14,8 +14,8 @@ from kinspect.errors import CaptureError
 from kinspect.jsontext import json_text
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine
-from kinspect.kafka.fields.entities import PARTITION_NAMES, TOPIC_ID
 from kinspect.kafka.view.forms import TEXT
+from kinspect.kafka.view.placedbatches import placed_batches
 from kinspect.kafka.view.view import SCHEMA_VERSION, View
 from kinspect.kafka.wire.lineorder import LineKey
 from kinspect.model import NS_PER_DAY, REQUEST, RESPONSE
@@ -122,7 +122,7 @@ def _batch_rows(view: View, records: bool) -> Callable[[Exchange], Iterator[Tabl
         for side in (REQUEST, RESPONSE):
             if line[side] is not None and line[side]["body"] is not None:
                 around["side"] = side
-                for where, batch in _batches(line[side]["body"], "", {}):
+                for where, batch in placed_batches(line[side]["body"]):
                     if not records:
                         yield {**around, **where, **batch}
                         continue
@@ -131,35 +131,3 @@ def _batch_rows(view: View, records: bool) -> Callable[[Exchange], Iterator[Tabl
                         yield {**around, **where, **shown}
 
     return rows
-
-
-def _batches(value: Any, path: str, where: TableRow) -> Iterator[tuple[TableRow, TableRow]]:
-    """The batches in a body, each with its place: path, topic and partition."""
-    if isinstance(value, list):
-        for index, item in enumerate(value):
-            if isinstance(item, dict | list):
-                yield from _batches(item, f"{path}[{index}]", where)
-    elif isinstance(value, dict):
-        if "batches" in value and "partial_bytes" in value:
-            for number, batch in enumerate(value["batches"]):
-                yield {**where, "path": path, "batch": number}, batch
-            return
-        where = {**where, **_named(value)}
-        for name, item in value.items():
-            if isinstance(item, dict | list):
-                yield from _batches(item, f"{path}.{name}" if path else name, where)
-
-
-def _named(struct: TableRow) -> TableRow:
-    """Topic and partition, as far as a struct of a body names them."""
-    named: TableRow = {}
-    topic = next((struct[n] for n in ("topic", "name", "topic_name") if isinstance(struct.get(n), str)), None)
-    topic = topic or struct.get("topic_name_resolved")
-    if topic is not None:
-        named["topic"] = topic
-    if isinstance(struct.get(TOPIC_ID), str):
-        named["topic_id"] = struct[TOPIC_ID]
-    for name in PARTITION_NAMES:
-        if isinstance(struct.get(name), int):
-            named["partition"] = struct[name]
-    return named

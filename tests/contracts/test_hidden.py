@@ -318,6 +318,25 @@ def rows_of_spark(sample, view):
     return [batch.to_pylist() for made in (rows.add(sample.exchanges), rows.rest()) for batch in made]
 
 
+@pytest.mark.parametrize("form", ["table", "jsonl", "csv"])
+def test_records(kinspect, sample, form):
+    def records(*options):
+        found = kinspect("records", sample.path, "--format", form, "--wide", "--control", *options)
+        assert found.status == 0
+        return f"{found.out}{found.err}".encode()
+
+    filters = "--key", "*", "--value", "re:.*"
+    shown = [
+        records(),
+        records(*filters),
+        records("--payload", "text"),
+        records("--payload", "text", *filters),
+        records("--payload", "text", "--show-secrets"),
+    ]
+    assert [shows(SECRET, out) for out in shown] == [False] * 4 + [True]
+    assert [shows(PAYLOAD, out) for out in shown] == [False, False, True, True, True]
+
+
 WITH_BODIES = {each.__name__: each for each in (python, explorer, rows_of_spark)}
 
 
@@ -426,6 +445,8 @@ def test_messages_of_errors(kinspect, sample, tmp_path):
 
 def test_all_outputs_are_known():
     """What is added here is to be searched above."""
-    assert {*commands()} - {*answers()} == set("read live explore decode schema pipeline completion".split())
+    assert {*commands()} - {*answers()} == set(
+        "read live records explore decode schema pipeline completion".split()
+    )
     options = {each.name for each in fields(View) if each.init}
     assert options == set("records payload show_secrets int64 fields body nulls users max_line".split())

@@ -11,7 +11,10 @@ from console_blocks import ROOT, Example, examples, fences, matches, run
 
 PAGES = [
     ROOT / "README.md",
-    *(ROOT / "docs" / f"{name}.md" for name in ("guide", "answers", "ecs", "request-log", "parquet")),
+    *(
+        ROOT / "docs" / f"{name}.md"
+        for name in ("guide", "answers", "records", "ecs", "request-log", "parquet")
+    ),
 ]
 OF_PYTHON = [ROOT / "README.md", ROOT / "docs" / "python.md"]
 EXAMPLES = [example for page in PAGES for example in examples(page)]

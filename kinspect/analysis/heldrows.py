@@ -1,0 +1,116 @@
+"""Rows in order, of which some wait for a value that is decided later: in memory, then in a temporary file."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from kinspect.errors import KinspectError
+
+MEMORY_BYTES = 16 * 1024 * 1024
+FILE_BYTES = 1 << 30
+GROUPS = 200_000
+"""What is held in memory and in the file, and how many groups of rows: beyond them the oldest outcome is unknown. The
+file has twice as much at most: what was read of it goes when all was."""
+
+Rows = list[dict[str, Any]]
+
+
+class HeldRows:
+    """Passes groups of rows on to `write` in the order of `put`, each once its outcome is decided.
+
+    A group is held if it waits, or one before it does. Only the owner may read the file, which has no name and is
+    emptied whenever nothing waits. `given_up`: groups that were passed on undecided, as there was no room.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[Rows, str | None], None],
+        memory: int = MEMORY_BYTES,
+        file: int = FILE_BYTES,
+        groups: int = GROUPS,
+    ) -> None:
+        self.given_up = 0
+        self._write = write
+        self._memory, self._most, self._groups = memory, file, groups
+        # Of each group its number (0: it waits for nothing), outcome, bytes or place in the file, and size.
+        self._held: deque[tuple[int, str | None, bytes | int, int]] = deque()
+        # Of each number that is held how often, and its outcome once it is decided.
+        self._numbers: Counter[int] = Counter()
+        self._outcomes: dict[int, str | None] = {}
+        self._bytes = self._spilled = 0
+        self._fd: int | None = None
+        self._end = 0
+
+    def put(self, rows: Rows, outcome: str | None, number: int = 0) -> None:
+        """Take a group of rows with their outcome, or with the number by which `decide` tells it later."""
+        if not number and not self._held:
+            self._write(rows, outcome)
+            return
+        text = orjson.dumps(rows)
+        where: bytes | int = text
+        if self._bytes + len(text) > self._memory:
+            where = self._spill(text)
+            self._spilled += len(text)
+        else:
+            self._bytes += len(text)
+        self._held.append((number, outcome, where, len(text)))
+        self._numbers[number] += 1
+        while len(self._held) > self._groups or self._spilled > self._most or self._end > 2 * self._most:
+            self.given_up += 1
+            self._outcomes.setdefault(self._held[0][0], None)
+            self._pass_on()
+
+    def decide(self, number: int, outcome: str | None) -> None:
+        """Decide the groups of this number, and pass on all groups before the next one that waits."""
+        if number in self._numbers:
+            self._outcomes[number] = outcome
+            self._pass_on()
+
+    def close(self) -> None:
+        """Give the file back."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def _pass_on(self) -> None:
+        while self._held and (not self._held[0][0] or self._held[0][0] in self._outcomes):
+            number, outcome, where, size = self._held.popleft()
+            outcome = self._outcomes[number] if number else outcome
+            self._numbers[number] -= 1
+            if not self._numbers[number]:
+                del self._numbers[number]
+                self._outcomes.pop(number, None)
+            if isinstance(where, int):
+                text = os.pread(self._file(), size, where)
+                self._spilled -= size
+            else:
+                text = where
+                self._bytes -= size
+            self._write(orjson.loads(text), outcome)
+        if self._end and not self._spilled:
+            os.ftruncate(self._file(), 0)
+            self._end = 0
+
+    def _spill(self, text: bytes) -> int:
+        place = self._end
+        try:
+            while text:
+                written = os.pwrite(self._file(), text, self._end)
+                self._end += written
+                text = text[written:]
+        except OSError as error:
+            raise KinspectError(f"cannot write a temporary file: {error.strerror or error}") from None
+        return place
+
+    def _file(self) -> int:
+        if self._fd is None:
+            import tempfile  # only for this
+
+            with tempfile.TemporaryFile(prefix="kinspect-") as made:
+                self._fd = os.dup(made.fileno())
+        return self._fd

@@ -1,0 +1,237 @@
+"""`kinspect records`: captures in, records out."""
+
+from __future__ import annotations
+
+import sys
+from base64 import b64decode
+from importlib import import_module
+from typing import Any
+
+import click
+
+from kinspect.analysis.recordrows import KEYS, RecordRows, SeenOffsets
+from kinspect.capture import open_timeline
+from kinspect.cli.completions import files
+from kinspect.cli.interrupt import Interrupt
+from kinspect.cli.options import (
+    AUTO,
+    FILTER_OPTIONS,
+    IN_BODIES,
+    INPUT,
+    LIMITS,
+    LINES_ALONE,
+    OUTPUT_FILE,
+    Sectioned,
+    filter_option,
+    make_caps,
+    make_style,
+    options,
+    payload_option,
+    usage,
+)
+from kinspect.cli.outfile import STANDARD
+from kinspect.cli.readrun import LimitReachedError, open_run, run_options
+from kinspect.cli.schemaoption import SCHEMA
+from kinspect.cli.types import COUNT
+from kinspect.filters.filter import Filter
+from kinspect.filters.filterdefinitions import FILTERS
+from kinspect.filters.recordfilters import RECORD_FILTERS, SHARED, RecordFilter
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.exchange.lines import Gap, Line
+from kinspect.kafka.view.redact import BASE64, PAYLOADS
+from kinspect.kafka.view.view import View
+from kinspect.output import JSONL, TABLE, Opening
+from kinspect.sink import CONNECTION, EXCHANGE, GAP, SUMMARY, RunInput, Sink, SinkReport
+from kinspect.wording import counted
+
+HIDDEN, TEXT = "none", "text"
+FORMATS = {
+    TABLE: "kinspect.output.recordtable",
+    JSONL: "kinspect.output.jsonl",
+    "csv": "kinspect.output.csvlines",
+}
+"""Modules whose `open_rows` makes a sink of rows, by the names of formats."""
+PAIRS = ("key", "value")
+
+SHOWN = (
+    click.option(
+        "--format",
+        "format_name",
+        type=click.Choice([AUTO, *FORMATS]),
+        default=AUTO,
+        help=f"auto: {TABLE} on a terminal, else {JSONL}; csv: lists joined by semicolons, headers as JSON.",
+    ),
+    payload_option(
+        "Show keys, values and headers' values; none: their sizes only. Filters by them work without."
+    ),
+    click.option("--show-secrets", is_flag=True, help="Print passwords, tokens and the like."),
+    click.option(
+        "--control", is_flag=True, help="Also control records: markers of transactions, and KRaft's."
+    ),
+    click.option(
+        "--once",
+        is_flag=True,
+        help="Each topic, partition and offset once, the first that passes; no records whose offset is not known.",
+    ),
+    click.option("--limit", type=COUNT, metavar="N", help="Stop after N records."),
+    click.option("-q", "--quiet", is_flag=True, help="No closing summary."),
+    click.option("--progress/--no-progress", default=None, help="Show the progress of reading."),
+    click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colours."),
+    click.option("--utc", is_flag=True, help="Tables in UTC (else local time; JSON is always UTC)."),
+    click.option("--wide", is_flag=True, help="Cut nothing in tables: rows may be longer than a line."),
+)
+CHOOSING = tuple(filter_option(name, row) for name, row in RECORD_FILTERS.items())
+OTHER_FILTERS = tuple(
+    option for name, option in zip(FILTERS, FILTER_OPTIONS, strict=True) if name not in SHARED
+)
+
+
+class RecordsCommand(Sectioned):
+    """The command, with the filters of records among those of exchanges."""
+
+    filters = (*RECORD_FILTERS, *FILTERS)
+
+
+@click.command(cls=RecordsCommand)
+@click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True, shell_complete=files)
+@options(OUTPUT_FILE, SHOWN, CHOOSING, OTHER_FILTERS, INPUT, SCHEMA, LIMITS)
+def records(captures: tuple[str, ...], once: bool, control: bool, **values: Any) -> int:
+    """Print the records that captures hold: produced, consumed and replicated, a row each.
+
+    CAPTURE is what `kinspect read` takes. All filters must match: those of exchanges, and those of records. Whether a
+    record was committed is decided by all of the capture, whatever the filters leave out.
+    """
+    given = {name: values[name] for name in RECORD_FILTERS}
+    exchanges = {**values, **dict.fromkeys(SHARED, ())}
+    lines = {**IN_BODIES, **LINES_ALONE, **exchanges, "format_name": JSONL, "emit": [SUMMARY]}
+    asked = run_options(lines, captures)
+    choice = usage(lambda: RecordFilter(given, lambda: asked.filter.start))
+    asked.filter.exempt(dict.fromkeys(asked.filter.options, range(1 << 15)))
+    timeline = open_timeline(captures, skew_ns=make_caps(asked.values).skew_ns)
+    interrupt = Interrupt()
+    sink = RecordSink(
+        asked.view, asked.filter, choice, SeenOffsets() if once else None, control, values["limit"]
+    )
+    run = open_run(asked, timeline, interrupt, sink)
+    run.counts_errors = False
+    written = import_module(FORMATS[_format(values)]).open_rows(
+        Opening(run.stream, asked.view, make_style(values)), KEYS
+    )
+    run.stream.file.put_header(written.header)
+    sink.written = written
+    with interrupt:
+        run.run()
+        status = run.close()
+    return interrupt.status or status
+
+
+def _format(values: dict[str, Any]) -> str:
+    """The format that the options ask for."""
+    if values["format_name"] != AUTO:
+        return str(values["format_name"])
+    return TABLE if values["output"] in (None, STANDARD) and sys.stdout.isatty() else JSONL
+
+
+class RecordSink(Sink):
+    """Writes the rows that the filters choose. `limit`: how many; `seen`: those that were written, each only once."""
+
+    lines = frozenset({EXCHANGE, CONNECTION, GAP})
+    whole = True
+    written = Sink()
+
+    def __init__(
+        self,
+        view: View,
+        chosen: Filter,
+        choice: RecordFilter,
+        seen: SeenOffsets | None,
+        control: bool,
+        limit: int | None,
+    ) -> None:
+        self._filter, self._choice, self._seen, self._limit = chosen, choice, seen, limit
+        self._payload = view.payload
+        needed = TEXT if choice.needs_payload or view.payload != HIDDEN else HIDDEN
+        self._rows = RecordRows(
+            View(payload=needed, show_secrets=view.show_secrets), self._choose, self._write, control
+        )
+        self._count = self._found = self._unplaced = 0
+        self._over = False
+
+    def take(self, line: Line) -> None:
+        if isinstance(line, Exchange):
+            self._rows.take(line, not self._filter.let)
+        elif isinstance(line, Gap):
+            self._rows.take_gap(line)
+        else:
+            self._rows.take_connection(line)
+
+    def flush(self) -> None:
+        self.written.flush()
+
+    def finish(self) -> None:
+        self._over = True
+        self._rows.finish()
+        self.written.flush()
+
+    def close(self, read: RunInput) -> SinkReport:
+        seen = self._seen
+        told = [f"{counted(self._found, 'record')}; {self._count:,} shown"]
+        told += [
+            text.format(f"{count:,}")
+            for count, text in (
+                (self._unplaced, "left out by --once, as no offset is known: {}"),
+                (
+                    seen.forgotten if seen is not None else 0,
+                    "partitions that --once forgot for want of room: {}",
+                ),
+                (self._choice.slow, "texts that took too long to search, taken for no match: {}"),
+                (self._rows.undecided, "batches of transactions there was no room to wait for: {}"),
+            )
+            if count
+        ]
+        told += [
+            f"left out by {option}, as what it asks for is not known: {count:,}"
+            for option, count in self._choice.unknown.items()
+        ]
+        return SinkReport(told)
+
+    def discard(self) -> None:
+        self._choice.close()
+
+    def _choose(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        self._found += len(rows)
+        found = self._choice.choose(rows)
+        for row in found:
+            self._show(row)
+        return found
+
+    def _show(self, row: dict[str, Any]) -> None:
+        """Bring key, value and headers into the form that is asked for."""
+        if self._payload == TEXT:
+            return
+        for name in PAIRS:
+            row[name], row[f"{name}_encoding"] = self._shown(row[name], row[f"{name}_encoding"])
+        headers = []
+        for header in row["headers"]:
+            value, encoding = self._shown(header["value"], header["value_encoding"])
+            headers.append({"key": header["key"], "value": value, "value_encoding": encoding})
+        row["headers"] = headers
+
+    def _shown(self, text: str | None, encoding: str | None) -> tuple[str | None, str | None]:
+        if text is None:
+            return None, None
+        return PAYLOADS[self._payload](b64decode(text) if encoding == BASE64 else text.encode())
+
+    def _write(self, row: dict[str, Any]) -> None:
+        if self._count == self._limit or not self._choice.passes(row):
+            return
+        if self._seen is not None:
+            if row["offset"] is None:
+                self._unplaced += 1
+                return
+            if not self._seen.is_new(row):
+                return
+        self._count += 1
+        self.written.tell(row)
+        if self._count == self._limit and not self._over:
+            raise LimitReachedError

@@ -1,0 +1,99 @@
+"""A table with a row for each record. Rows are printed as they come, so the columns' widths are fixed beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from kinspect.kafka.view.view import epoch_ns
+from kinspect.output import Opening
+from kinspect.output.clock import day_and_clock
+from kinspect.output.columns import REST, Column, aligned, fitted
+from kinspect.output.console import make_console
+from kinspect.output.escape import escape
+from kinspect.sink import Sink
+
+Row = dict[str, Any]
+
+DIM = "dim"
+DASH = "–"
+
+
+def _payload(name: str) -> Any:
+    """Key or value: its text, or its size; a dash if the record has none."""
+
+    def text(row: Row) -> str:
+        if row[name] is not None:
+            return escape(row[name])
+        size = row[f"{name}_size"]
+        return DASH if size is None else f"{size} B"
+
+    return text
+
+
+def _topic(row: Row) -> str:
+    partition = "?" if row["partition"] is None else row["partition"]
+    return f"{escape(row['topic'] or row['topic_id'] or '?')}[{partition}]"
+
+
+TIME = Column("TIME", rank=3, least=8)
+WIDTHS = {
+    TIME: 12,
+    Column("DIRECTION", lambda row: row["direction"] or "?", rank=4): 9,
+    Column("TOPIC", _topic): 24,
+    Column("OFFSET", lambda row: DASH if row["offset"] is None else f"{row['offset']}", right=True): 8,
+    Column("CLIENT ID", lambda row: escape(row["client_id"] or ""), rank=5, least=8): 14,
+    Column("TXN", lambda row: row["transaction"] or "?", rank=2): 9,
+    Column("KEY", _payload("key"), rank=1, least=6): 12,
+    Column("VALUE", lambda row: row["control"] or _payload("value")(row), least=12): REST,
+}
+
+
+def open_rows(opening: Opening, columns: Sequence[str]) -> RecordTable:
+    """Rows, which the sink is told, as lines below their day."""
+    style = opening.style
+    return RecordTable(make_console(opening.stream, style.color), utc=style.utc, wide=style.wide)
+
+
+class RecordTable(Sink):
+    """Writes rows as lines. `wide`: nothing is cut, lines may be longer than the terminal is wide."""
+
+    def __init__(self, console: Console, *, utc: bool, wide: bool) -> None:
+        self._console = console
+        self._zone = UTC if utc else None
+        self._zone_name = "UTC" if utc else "local time"
+        self._wide = wide
+        self._widths = {**WIDTHS, TIME: 29} if wide else fitted(WIDTHS, console.width, 1)
+        self._day: str | None = None
+        self._rows: list[Text] = []
+
+    def tell(self, row: Row) -> None:
+        if self._day is None:
+            self._add({column: Text(column.title, style="bold") for column in self._widths})
+        time = row["timestamp"]
+        day, clock = day_and_clock(None if time is None else epoch_ns(time), self._zone)
+        if day != self._day:
+            self._day = day
+            if not self._wide:
+                self._rows.append(Text(f"{day} {self._zone_name}", style=DIM))
+        cells = {column: Text(column.text(row)) for column in self._widths}
+        if TIME in cells:
+            cells[TIME] = Text(f"{day} {clock}" if self._wide else clock[: self._widths[TIME]], style=DIM)
+        self._add(cells)
+
+    def flush(self) -> None:
+        if self._rows:
+            rows, self._rows = self._rows, []
+            self._console.print(Text("\n").join(rows), soft_wrap=True)
+
+    def _add(self, cells: dict[Column, Text]) -> None:
+        widths = self._widths
+        if self._wide:
+            widths = {column: max(width % REST, cells[column].cell_len) for column, width in widths.items()}
+        line = aligned(cells, widths, 1)
+        line.rstrip()
+        self._rows.append(line)

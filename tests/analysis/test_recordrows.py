@@ -1,0 +1,105 @@
+"""Rows of records: beside what `read --records` prints."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+import kinspect
+from kinspect.analysis.recordrows import KEYS, RecordRows, SeenOffsets
+from kinspect.kafka.view.view import View
+
+REFUSED = None
+"""The outcome of a record that a broker refused."""
+CASES = {
+    "captures/0.11.0.3/transactions.pcap.gz": {"committed", "aborted", "none", REFUSED},
+    "captures/3.6.2/txn_java.pcap.gz": {"committed", "aborted", "none"},
+    "captures/4.4.0/txn_librdkafka.pcap.gz": {"committed", "aborted", "none"},
+    "captures/4.4.0/cluster_kraft.pcap.gz": {"committed", "aborted", "none"},
+    "captures/4.4.0/share.pcap.gz": {"none"},
+    "captures/4.4.0/nano.pcap": {"none"},
+    "captures/4.4.0/errors_java.pcap.gz": {"aborted", "none", REFUSED},
+    "captures/settings/java.pcap.gz": {"committed", "none"},
+    "captures/0.10.0.1/message-format-downconv.pcap.gz": {"none"},
+}
+
+
+def rows_of(capture, control=False, view=View()):  # noqa: B008
+    rows = []
+    maker = RecordRows(view, lambda found: found, rows.append, control)
+    for exchange in kinspect.read(capture):
+        maker.take(exchange)
+    maker.finish()
+    assert maker.undecided == 0
+    return rows
+
+
+def _sizes(value, found):
+    if isinstance(value, list):
+        for item in value:
+            _sizes(item, found)
+    elif isinstance(value, dict):
+        if "is_control" in value:
+            if not value["is_control"]:
+                found.update((record["key_size"], record["value_size"]) for record in value["records"])
+            return
+        for item in value.values():
+            _sizes(item, found)
+
+
+@pytest.mark.parametrize("capture", CASES)
+def test_rows_are_the_records_that_read_prints(capture):
+    rows, printed = rows_of(capture), Counter()
+    for exchange in kinspect.read(capture, records=True):
+        line = exchange.to_dict()
+        if line["api"] in ("Produce", "Fetch", "ShareFetch"):
+            _sizes([line["request"], line["response"]], printed)
+    assert Counter((row["key_size"], row["value_size"]) for row in rows) == printed
+    assert rows
+    assert all((*row,) == KEYS for row in rows)
+    assert {row["transaction"] for row in rows} == CASES[capture]
+    assert {row["offset"] for row in rows if row["transaction"] is REFUSED} <= {None}
+    produced, read = (
+        {
+            (row["topic"], row["partition"], row["offset"]): (row["transaction"], row["sequence"])
+            for row in rows
+            if row["direction"] in ways
+        }
+        for ways in (["produce"], ["consume", "replicate"])
+    )
+    assert all(produced[place] == read[place] for place in produced.keys() & read.keys())
+
+
+def test_a_share_groups_rows_have_its_group_and_others_that_of_their_client():
+    groups = {(row["direction"], row["group"]) for row in rows_of("captures/4.4.0/share.pcap.gz")}
+    assert {group for way, group in groups if way == "produce"} == {None}
+    assert None not in {group for way, group in groups if way == "consume"}
+    consumed = [
+        row for row in rows_of("captures/4.4.0/groups_classic.pcap.gz") if row["direction"] == "consume"
+    ]
+    assert {row["group"] for row in consumed} >= {"pc-grp-librdkafka"}
+
+
+def test_control_records_have_rows_where_they_are_asked_for():
+    rows = rows_of("captures/4.4.0/txn_java.pcap.gz", control=True)
+    markers = Counter((row["control"], row["transaction"]) for row in rows if row["control"])
+    assert markers.keys() == {("COMMIT", "committed"), ("ABORT", "aborted")}
+    assert len(rows) - sum(markers.values()) == len(rows_of("captures/4.4.0/txn_java.pcap.gz"))
+
+
+def test_an_offset_is_new_once_whether_or_not_its_topics_name_is_known():
+    seen = SeenOffsets(room=2)
+
+    def is_new(topic, offset, topic_id="id"):
+        return seen.is_new({"topic": topic, "topic_id": topic_id, "partition": 0, "offset": offset})
+
+    assert [is_new(None, 5), is_new(None, 6), is_new("t", 5), is_new("t", 7), is_new("t", 7, None)] == [
+        *(True, True, False, True, False)
+    ]
+    assert [is_new("u", 5, None), is_new("v", 5, None), seen.forgotten, is_new("u", 5, None)] == [
+        True,
+        True,
+        1,
+        False,
+    ]

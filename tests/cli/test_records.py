@@ -1,0 +1,194 @@
+"""`kinspect records`: beside what clients logged, and what its filters choose."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from support.manifest import load
+from support.packets import packets
+from support.pcap import pcap
+
+from kinspect.analysis.recordrows import KEYS
+
+CAPTURES = Path(__file__).parents[2] / "captures"
+LOGGED = {row.file: row for row in load(CAPTURES) if "delivered" in row.facts}
+TXN, NANO = CAPTURES / "4.1.2/txn_java.pcap.gz", CAPTURES / "4.4.0/nano.pcap"
+KEPT = ("topic", "partition", "offset", "key", "value")
+
+
+@pytest.fixture
+def records(kinspect):
+    def run(*arguments):
+        result = kinspect("records", "-q", "--format", "jsonl", *arguments)
+        assert (result.status, result.err) == (0, "")
+        return [json.loads(line) for line in result.out.splitlines()]
+
+    return run
+
+
+def test_manifests_tell_of_records():
+    assert len(LOGGED) >= 4
+
+
+@pytest.mark.parametrize("file", LOGGED)
+def test_each_record_of_a_run_is_there_once(records, file):
+    row = LOGGED[file]
+    rows = records(row.path, "--once", "--payload", "text")
+    assert Counter(tuple(each[key] for key in KEPT) for each in rows) == Counter(
+        map(tuple, row.facts["delivered"])
+    )
+    if "aborted_txns" in row.facts:
+        received = Counter(map(tuple, row.facts["received"]))
+        committed = Counter(
+            tuple(each[key] for key in KEPT)
+            for each in records(row.path, "--once", "--committed", "--payload", "text")
+        )
+        assert committed == received, "its consumers read committed records"
+
+
+FILTERS = {
+    ("--key", "k1*"): lambda row: row["key"].startswith("k1"),
+    ("--key", "!k1*"): lambda row: not row["key"].startswith("k1"),
+    ("--value", "re:-[0-4]$"): lambda row: row["value"][-2:] in {"-0", "-1", "-2", "-3", "-4"},
+    ("--value", "!re:nano"): lambda row: False,
+    ("--header", "h-idx=1?"): lambda row: row["n"] >= 10,
+    ("--header", "h-idx=re:^.$"): lambda row: row["n"] < 10,
+    ("--header", "h-null"): lambda row: True,
+    ("--header", "h-idx=1", "--header", "h-idx=2"): lambda row: row["n"] in (1, 2),
+    ("--offset", "72..75"): lambda row: 2 <= row["n"] <= 5,
+    ("--offset", "..71,88.."): lambda row: row["n"] in (0, 1, 18, 19),
+    ("--partition", "0"): lambda row: True,
+    ("--partition", "1..4"): lambda row: False,
+    ("--topic", "pc-*"): lambda row: True,
+    ("--topic", "!pc-v6"): lambda row: False,
+    ("--direction", "produce"): lambda row: True,
+    ("--direction", "consume"): lambda row: False,
+    ("--record-time", "2026-11-21T07:17:06Z.."): lambda row: True,
+    ("--record-time", "..2026-11-21T07:17:06Z"): lambda row: False,
+    ("--committed",): lambda row: True,
+    ("--client-id", "other"): lambda row: False,
+    ("--group", "*"): lambda row: False,
+}
+
+
+@pytest.mark.parametrize("options", FILTERS, ids=" ".join)
+def test_filters_choose_rows_and_show_no_payload_unasked(records, options):
+    everything = records(NANO, "--payload", "text")
+    assert len(everything) == 20
+    wanted = [row["offset"] for n, row in enumerate(everything) if FILTERS[options]({**row, "n": n})]
+    found = records(NANO, *options)
+    assert [row["offset"] for row in found] == wanted
+    assert {value for row in found for value in (row["key"], row["value"], row["key_encoding"])} <= {None}
+    assert {header["value"] for row in found for header in row["headers"]} <= {None}
+
+
+def test_a_topic_stands_alone_though_its_exchange_has_others(records):
+    rows = records(CAPTURES / "4.4.0/txn_java.pcap.gz", "--topic", "!pc-txin")
+    assert {row["topic"] for row in rows} == {
+        row["topic"] for row in records(CAPTURES / "4.4.0/txn_java.pcap.gz")
+    } - {"pc-txin"}
+
+
+@pytest.mark.parametrize(
+    "options", [("--topic", "txn_java-out"), ("--direction", "consume"), ("--until", "+3s")]
+)
+def test_what_filters_leave_out_still_decides_transactions(records, options):
+    rows = records(TXN, *options)
+    assert {row["transaction"] for row in rows} >= {"committed"}
+    assert "open" not in {row["transaction"] for row in rows}
+
+
+def test_formats_have_the_same_rows(kinspect, records):
+    rows = records(TXN, "--payload", "text")
+    found = kinspect("records", "-q", TXN, "--payload", "text", "--format", "csv")
+    header, *lines = csv.reader(StringIO(found.out))
+    assert tuple(header) == KEYS
+    assert [(line[KEYS.index("value")], line[KEYS.index("transaction")]) for line in lines] == [
+        (row["value"], row["transaction"]) for row in rows
+    ]
+    table = kinspect("records", "-q", TXN, "--payload", "text", "--format", "table", "--utc").out.splitlines()
+    assert len(table) == len(rows) + 2
+    assert all(len(line) <= 80 for line in table)
+    wide = kinspect("records", "-q", TXN, "--payload", "text", "--format", "table", "--wide").out.splitlines()
+    assert [line.endswith(row["value"]) for line, row in zip(wide[1:], rows, strict=True)] == [True] * len(
+        rows
+    )
+
+
+def test_hex_and_base64_are_those_of_read(kinspect, records):
+    for form in ("hex", "base64"):
+        line = json.loads(
+            kinspect("read", "-q", NANO, "--payload", form, "--api", "Produce", "--limit", 1).out
+        )
+        (topic,) = line["request"]["body"]["topic_data"]
+        inner = topic["partition_data"][0]["records"]["batches"][0]["records"]
+        rows = records(NANO, "--payload", form)
+        names = ("key", "key_encoding", "value", "value_encoding", "headers")
+        assert [[row[name] for name in names] for row in rows] == [
+            [record[name] for name in names] for record in inner
+        ]
+
+
+def test_a_limit_ends_the_run_and_the_summary_says_what_was_left_out(kinspect):
+    found = kinspect("records", TXN, "--limit", 3, "--format", "jsonl")
+    assert len(found.out.splitlines()) == 3
+    assert "stopped at --limit 3" in found.err
+    errors = CAPTURES / "4.4.0/errors_java.pcap.gz"
+    found = kinspect("records", errors, "--once", "--committed", "--format", "jsonl")
+    assert "left out by --once, as no offset is known: " in found.err
+    assert "left out by --committed, as what it asks for is not known: 1" in found.err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--offset", "9..5"], "--offset: '9..5' is empty"),
+        (["--offset", "x"], "--offset: 'x' is no number"),
+        (["--header", "=x"], "--header: '=x' has no name"),
+        (["--key", "re:("], "--key: '(' is no regular expression"),
+        (["--direction", "up"], "--direction: there is no direction 'up'"),
+        (["--record-time", "+5s"], "--record-time: '+5s' is no range"),
+    ],
+)
+def test_wrong_values_are_told(kinspect, options, message):
+    found = kinspect("records", NANO, *options)
+    assert (found.status, found.out) == (2, "")
+    assert message in found.err
+
+
+NEW_PRODUCER = "3.6.2/txn_java.pcap.gz", "pg-txout-open"
+"""It takes a transactional id, whose transaction is aborted by that."""
+
+
+@pytest.mark.parametrize(
+    ("file", "topic", "lost"),
+    [
+        (*NEW_PRODUCER, (382, 2)),
+        (*NEW_PRODUCER, (384, 1)),
+        (*NEW_PRODUCER, (384, 4)),
+        # The end, and connections but for the last packets of one.
+        ("4.1.2/txn_kafkapython.pcap.gz", "txn_kafkapython-out", (100, 40)),
+        # EndTxn and its marker: the next marker is another transaction's.
+        ("2.0.1/transactions.pcap.gz", "quay-tx", (74, 20)),
+    ],
+)
+def test_what_is_lost_makes_no_outcome_but_null(records, tmp_path, file, topic, lost):
+    first, count = lost
+    every = packets(CAPTURES / file)
+    path = tmp_path / "lossy.pcap"
+    whole, lossy = (
+        {
+            (row["producer_epoch"], row["sequence"]): row["transaction"]
+            for row in records(path, "--direction", "produce", "--topic", topic)
+        }
+        for kept in (every, [*every[:first], *every[first + count :]])
+        if path.write_bytes(pcap([(each.time // 1000, each.data) for each in kept], every[0].link_type))
+    )
+    assert whole
+    assert lossy.keys() <= whole.keys()
+    assert all(outcome in (whole[batch], None) for batch, outcome in lossy.items())
