@@ -42,11 +42,10 @@ test-collector: $(INSTALLED)
 	$(BIN)/pytest tests/recipes/collector
 
 # The tests of the compiled form, as a wheel installs it, in an environment of its own (a C compiler is needed). Screens,
-# pages and tools, which are not compiled, are tested in the other form alone.
+# answers, contracts and tools, which are not compiled, are tested in the other form alone.
 # Python must not put the working directory before what is installed.
 COMPILED := .venv-compiled
-OF_ONE_FORM := docs bench soak install spark test_requirements.py contracts/test_names.py \
-	$(patsubst %,tui/test_%.py,app liveview pages long_lists screenshots)
+OF_ONE_FORM := analysis bench contracts docs install soak spark test_requirements.py tui
 
 compiled: $(COMPILED)/.installed
 	PYTHONSAFEPATH=1 KINSPECT_FORM=compiled $(COMPILED)/bin/pytest -n $(WORKERS) -m "not tools and not big" \

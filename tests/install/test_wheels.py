@@ -7,6 +7,7 @@ from console_blocks import ROOT
 from fresh import CAPTURE, Fresh
 
 from kinspect import __version__
+from kinspect.answers import answers
 
 pytestmark = pytest.mark.tools
 TAG = f"cp{sys.version_info.major}{sys.version_info.minor}"
@@ -19,6 +20,7 @@ def test_a_compiled_wheel_reads_as_the_source_does(tmp_path, kinspect):
     environment = Fresh(sys.executable, tmp_path / "fresh")
     environment.install(found[0])
     assert environment.kinspect("--version").stdout == f"kinspect {__version__} (compiled)\n"
-    here = kinspect(*LINES, CAPTURE).out
-    assert here.count("\n") > 50
-    assert environment.kinspect(*LINES, CAPTURE).stdout == here
+    for words in (LINES, *((name, "--quiet", "--format", "json") for name in answers())):
+        here = kinspect(*words, CAPTURE).out
+        assert here.count("\n") > 50 or words != LINES
+        assert environment.kinspect(*words, CAPTURE).stdout == here
