@@ -75,7 +75,7 @@ def read(
     one that ends in the middle, both after the exchanges of all that could be read.
     """
     _check_types(records=records, payload=payload, show_secrets=show_secrets, int64=int64, body=body)
-    _lay_over(schema)
+    use_schema(schema)
     view = View(records, payload, show_secrets, int64, _fields(fields), body)
     begin = _beginning(paths, more, filter, keylog, topic_names, decode_as, caps)
     return Reading(begin, view)
@@ -103,7 +103,7 @@ def answer(
     from kinspect.answers import open_answer
     from kinspect.answers.counter import AnswerCounter
 
-    _lay_over(schema)
+    use_schema(schema)
     counted = AnswerCounter({name: open_answer(name, **own_options(name, options, keylog))})
     run = _beginning(paths, more, filter, keylog, topic_names, decode_as, caps, counted.lines)()
     counted.serve(run.filter)
@@ -233,7 +233,8 @@ def _exchanges(begun: Callable[[], Run], tally: Tally, view: View) -> Generator[
         raise error
 
 
-def _lay_over(schema: str | PathLike[str] | None) -> None:
+def use_schema(schema: str | PathLike[str] | None) -> None:
+    """Lay message definitions over the table, for the whole process. Raises KinspectError."""
     _check_types(schema=schema)
     if schema is not None:
         from kinspect.protocol.overlay import lay_over

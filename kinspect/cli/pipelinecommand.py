@@ -30,6 +30,7 @@ from kinspect.cli.options import (
     usage,
 )
 from kinspect.cli.progress import INTERVAL_SECONDS, wanted
+from kinspect.cli.schemaoption import SCHEMA
 from kinspect.cli.types import DURATION, Duration, Number
 from kinspect.errors import CaptureError, KinspectError
 from kinspect.filters.filterdefinitions import FILTERS
@@ -101,7 +102,7 @@ SPARK = (
 
 @pipeline.command(cls=Sectioned)
 @click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True, shell_complete=files)
-@options(TABLES_OUT, SPARK, FILTER_OPTIONS, INPUT, LIMITS)
+@options(TABLES_OUT, SPARK, FILTER_OPTIONS, INPUT, SCHEMA, LIMITS)
 @click.option(
     "--answers",
     metavar="NAMES",
@@ -202,7 +203,7 @@ def run(captures: tuple[str, ...], **values: Any) -> int:
     metavar="N",
     help="How many parts connections are dealt to; a folder of tables keeps the number it began with.",
 )
-@options(SPARK, FILTER_OPTIONS, INPUT, LIMITS)
+@options(SPARK, FILTER_OPTIONS, INPUT, SCHEMA, LIMITS)
 @refused("--strands", "is gone: say --shards")
 @refused("--answers", "is of `pipeline run`: an answer is about a run that is over")
 def stream(folder: str, **values: Any) -> int:

@@ -48,6 +48,7 @@ _Candidates = tuple[tuple[Layout, Decode], ...]
 
 # Only existing layouts are added, so that the contents of captures cannot make it grow without bound.
 _known: Final[dict[tuple[Any, int, str | None, frozenset[str] | None, bool], _Candidates]] = {}
+schema.MADE.append(_known)
 
 
 def decode_body(

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kinspect.form import COMPILED
-from kinspect.protocol import memory, primitives, sizes, walker
+from kinspect.protocol import memory, primitives, schema, sizes, walker
 from kinspect.protocol.projection import Body, Projection, projection
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ _HELPERS: Final[dict[str, Any]] = {
 
 _decoders: dict[tuple[Layout, frozenset[str] | None, bool], Decode] = {}
 _encoders: dict[Layout, Encode] = {}
+schema.MADE.extend((_decoders, _encoders))
 
 
 def decoder(layout: Layout, fields: frozenset[str] | None = None, bounded: bool = False) -> Decode:

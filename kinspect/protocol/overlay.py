@@ -6,8 +6,9 @@ They are JSON as in the sources of brokers, and hostile until checked: what a fi
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -54,7 +55,9 @@ class _Source:
             raise KinspectError(f"{path}: {error.strerror or error}") from None
         except ValueError:
             raise KinspectError(f"{path}: not UTF-8") from None
-        self._seen: Counter[str] = Counter()
+        self._places: dict[str, list[int]] = defaultdict(list)
+        for found in [*re.finditer(r'"name"\s*:\s*"(\w+)"', self._text)][::-1]:
+            self._places[found[1]].append(found.start())
         self._at = 0
 
     def entries(self) -> list[Entry]:
@@ -73,10 +76,16 @@ class _Source:
 
     def come_to(self, name: str) -> None:
         """Note that what is looked at now has that name: the next one of it in the file."""
-        places = [*re.finditer(rf'"name"\s*:\s*"{name}"', self._text)]
-        if places:
-            self._at = places[min(self._seen[name], len(places) - 1)].start()
-            self._seen[name] += 1
+        if places := self._places[name]:
+            self._at = places.pop() if places[1:] else places[0]
+
+    @contextmanager
+    def errors_of(self, name: str) -> Iterator[None]:
+        """What converting raises is the fault of what is looked at."""
+        try:
+            yield
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+            self.check(False, f"{name}: {error}")
 
     def check(self, holds: Any, text: str) -> None:
         if not holds:
@@ -105,7 +114,8 @@ def read_definitions(path: str) -> dict[int, ApiFile]:
     found = {}
     for key, pair in halves.items():
         for message, source in pair.values():
-            source.check(len(pair) == len(_KINDS), f"{message.name} has no {_other(message.kind)} beside it")
+            for other in _KINDS:
+                source.check(other in pair, f"{message.name} has no {other} beside it")
         request, source = pair["request"]
         response, _ = pair["response"]
         source.check(request.versions == response.versions, "request and response have not the same versions")
@@ -117,24 +127,22 @@ def read_definitions(path: str) -> dict[int, ApiFile]:
 
 def lay_over(path: str) -> None:
     """Lay definitions over the table, for this process: before anything is decoded. Raises KinspectError."""
-    schema.lay_over({key: _over(schema.api(key), api) for key, api in read_definitions(path).items()})
-
-
-def _other(kind: str) -> str:
-    return next(each for each in _KINDS if each != kind)
+    apis = {key: _over(schema.api(key), api) for key, api in read_definitions(path).items()}
+    if schema.is_used() and apis != schema.LAID_OVER:
+        raise KinspectError("a process takes message definitions once, before it decodes anything")
+    schema.lay_over(apis)
 
 
 def _message(entry: Entry, source: _Source) -> tuple[int, MessageDefinition]:
-    name, key = entry.get("name"), entry.get("apiKey")
+    name: Any = entry.get("name")
+    key: Any = entry.get("apiKey")
+    valid: Any = entry.get("validVersions")
+    flexible = entry.get("flexibleVersions", "none")
     source.check(isinstance(name, str) and _NAME.fullmatch(name), "no name of a message")
-    assert isinstance(name, str)
     source.come_to(name)
     source.check(type(key) is int and 0 <= key < 1 << 15, f"{name}: no apiKey from 0 to 32767")
-    valid, flexible = entry.get("validVersions"), entry.get("flexibleVersions", "none")
     for text in (valid, flexible):
         source.check(isinstance(text, str) and _VERSIONS.fullmatch(text), f"{name}: no versions: {text!r}")
-    assert isinstance(valid, str)
-    assert isinstance(key, int)
     source.check(not valid.endswith("+"), f"{name}: validVersions without an end")
     if valid == "none":
         return key, MessageDefinition(entry["type"], name, frozenset(), frozenset(), (), {})
@@ -151,18 +159,13 @@ def _message(entry: Entry, source: _Source) -> tuple[int, MessageDefinition]:
     kept["commonStructs"] = [{"name": struct, "fields": fields} for struct, fields in structs.items()]
     if isinstance(listeners, list) and all(isinstance(each, str) and each.isalpha() for each in listeners):
         kept["listeners"] = listeners
-    try:
+    message: Any = None
+    with source.errors_of(name):
         message = convert(kept)
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
-        source.check(False, f"{name}: {error}")
-        raise AssertionError from error
     source.check(message is not None, f"{name}: no version")
-    assert message is not None
     for version in message.versions:
-        try:
+        with source.errors_of(f"{name} version {version}"):
             [*schema.message_layouts(message, version, key, entry["type"])]
-        except (ValueError, OverflowError) as error:
-            source.check(False, f"{name} version {version}: {error}")
     return key, message
 
 
@@ -177,10 +180,9 @@ def _structs(entry: Entry, source: _Source) -> dict[str, list[Entry]]:
 
 
 def _list(entry: Entry, name: str, source: _Source) -> list[Any]:
-    found = entry.get(name)
+    found: Any = entry.get(name)
     source.check(isinstance(found, list), f"{name} is no list")
-    assert isinstance(found, list)
-    return found
+    return list(found)
 
 
 def _check_field(
@@ -215,15 +217,12 @@ def _check_field(
     )
     if element in _PRIMITIVES:
         source.check(not field.get("fields"), f"{name}: a {element} has no fields")
-        try:
+        with source.errors_of(name):
             convert_field(field, frozenset({0}), {})
-        except ValueError as error:
-            source.check(False, f"{name}: {error}")
         return
     source.check(_NAME.fullmatch(element) and element[0].isupper(), f"{name}: there is no type {kind!r}")
-    below = field.get("fields") or structs.get(element)
+    below: Any = field.get("fields") or structs.get(element)
     source.check(isinstance(below, list) and below, f"{name}: there is no struct {element}")
-    assert isinstance(below, list)
     for each in below:
         _check_field(each, structs, source, left, depth + 1)
     _check_names(below, source)
@@ -231,23 +230,21 @@ def _check_field(
 
 def _check_names(fields: list[Entry], source: _Source) -> None:
     """Bodies are by name."""
-    for what, values in (("name", map(_snake, fields)), ("tag", (field.get("tag") for field in fields))):
+    names = [schema.snake_case(field["name"]) for field in fields]
+    for what, values in (("name", names), ("tag", [field.get("tag") for field in fields])):
         for value, times in Counter(value for value in values if value is not None).items():
             source.check(times == 1, f"two fields of a struct have the {what} {value}")
 
 
-def _snake(field: Entry) -> str:
-    return schema.snake_case(field["name"])
-
-
 def _api(key: int, request: MessageDefinition, response: MessageDefinition) -> ApiFile:
     name = request.name.removesuffix("Request")
+    since = f"{format_versions(request.versions)}={ORIGIN}"
     own = {
+        "listeners": "",
         **request.attributes,
         "enum": schema.snake_case(name).upper(),
-        "since": f"{format_versions(request.versions)}={ORIGIN}",
+        "since": since,
     }
-    own.setdefault("listeners", "")
     return ApiFile(key, name, own, request._replace(attributes={}), response._replace(attributes={}))
 
 

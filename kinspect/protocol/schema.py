@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from kinspect.errors import KinspectError
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.protocol.apikeys import LEADER_AND_ISR
 from kinspect.protocol.primitives import ZERO_UUID
@@ -171,33 +171,45 @@ def _text(*name: str) -> str:
 def _api_files() -> dict[int, str]:
     """The names of the files of all APIs by key."""
     found = {int(match[1]): name for name in os.listdir(TABLE) if (match := _FILE_NAME.fullmatch(name))}
-    return dict(sorted({**found, **dict.fromkeys(_laid_over, "")}.items()))
+    return dict(sorted({**found, **dict.fromkeys(LAID_OVER, "")}.items()))
 
 
 @cache
 def api_names() -> dict[int, str]:
     """Names of all APIs by key, without reading the files."""
     return {
-        key: _laid_over[key].name
-        if key in _laid_over
+        key: LAID_OVER[key].name
+        if key in LAID_OVER
         else "".join(word.capitalize() for word in name.removesuffix(".txt").split("_")[1:])
         for key, name in _api_files().items()
     }
 
 
-_laid_over: Final[dict[int, ApiFile]] = {}
+LAID_OVER: Final[dict[int, ApiFile]] = {}
+"""The APIs that are in place of the table's."""
+MADE: Final[list[dict[Any, Any]]] = []
+"""What is made of the table, beside the caches of functions."""
+
+
+def is_used() -> bool:
+    """True if APIs are laid over the table, or something was decoded."""
+    return bool(LAID_OVER or _api_layouts.cache_info().currsize)
 
 
 def lay_over(apis: Mapping[int, ApiFile]) -> None:
-    """Put APIs in place of the table's, for the whole process. Raises KinspectError if it has others already, or has
-    decoded something: what is compiled stays."""
-    if _laid_over == apis:
+    """Put these APIs, and no others, in place of the table's, for the whole process: what was read with others may not
+    be in use any more."""
+    if apis == LAID_OVER:
         return
-    if _laid_over or _api_layouts.cache_info().currsize:
-        raise KinspectError("a process takes message definitions once, before it decodes anything")
-    _laid_over.update(apis)
-    for cached in (_api_files, api_names, _api_file, _api, _api_layouts, _header_rule):
-        cached.cache_clear()
+    LAID_OVER.clear()
+    LAID_OVER.update(apis)
+    for made in MADE:
+        made.clear()
+    # Any cache may be made of the table.
+    for module in [module for name, module in sys.modules.items() if name.startswith("kinspect.")]:
+        for each in vars(module).values():
+            if isinstance(each, type(_api)):
+                each.cache_clear()
 
 
 def api_name(key: int) -> str | None:
@@ -206,7 +218,7 @@ def api_name(key: int) -> str | None:
 
 @cache
 def _api_file(key: int) -> ApiFile:
-    return _laid_over.get(key) or read_api(_text(_api_files()[key]))
+    return LAID_OVER.get(key) or read_api(_text(_api_files()[key]))
 
 
 def _version_map(text: str, valid: Iterable[int]) -> dict[int, str]:

@@ -38,6 +38,7 @@ def read(
     topic_names: dict[str, str] | None = None,
     decode_as: frozenset[int] = frozenset(),
     caps: Caps | None = None,
+    schema: str | PathLike[str] | None = None,
     capture_point: str | None = None,
     partitions: int | None = None,
     split_bytes: int | None = None,
@@ -52,7 +53,8 @@ def read(
     other tables. `filter`: filters by name, as `{"topic": ["orders-*"], "errors_only": True}`.
     `records`, `payload`, `show_secrets`, `int64`: the options of `kinspect read`. `keylog`: TLS secrets in NSS
     key log format (the bytes, or a file's path). `topic_names`: topic id to name. `decode_as`: ports whose traffic is
-    Kafka whatever it looks like. `caps`: limits for each connection. `capture_point`: value of the column of that name.
+    Kafka whatever it looks like. `caps`: limits for each connection. `schema`: message definitions, a file or a folder
+    on the driver, for the whole process, as for `kinspect.read`. `capture_point`: value of the column of that name.
     `partitions`: number of tasks that decode; default: one for each 64 MiB, and up to three a core of at least 2 MiB
     each. `split_bytes`: bytes of an uncompressed capture that a task scans; default: 64 MiB. Above 1.2 TiB of captures
     tasks get more bytes, so that they are 20,000 at most.
@@ -67,11 +69,13 @@ def read(
     Connect and for tasks whose Python lacks kinspect; warns (`CaptureWarning`) of each capture that was not read to its
     end.
     """
+    from kinspect.api import use_schema
     from kinspect.kafka.view.view import View
     from kinspect.spark.sparksession import usable
     from kinspect.tables.request import Request
     from kinspect.tables.tablenames import EXCHANGES
 
+    use_schema(schema)
     request = Request(
         (table,),
         None if fields is None else tuple(fields),
@@ -103,6 +107,7 @@ def answer(
     topic_names: dict[str, str] | None = None,
     decode_as: frozenset[int] = frozenset(),
     caps: Caps | None = None,
+    schema: str | PathLike[str] | None = None,
     partitions: int | None = None,
     split_bytes: int | None = None,
     **options: Any,
@@ -118,17 +123,18 @@ def answer(
     """
     from pyspark import StorageLevel
 
-    from kinspect.api import own_options
+    from kinspect.api import own_options, use_schema
     from kinspect.spark.sparksession import own_session, usable
     from kinspect.tables.request import Request
 
+    use_schema(schema)
     request = Request(
         (),
         chosen=dict(filter or {}),
         names=topic_names or {},
         kafka_ports=decode_as,
         answers=(name,),
-        options=own_options(name, options),
+        options=own_options(name, options, keylog),
     )
     own = own_session(usable(spark))
     captures = _scanned(own, paths, caps=caps, keylog=keylog, split_bytes=split_bytes, partitions=partitions)
@@ -176,6 +182,7 @@ def stream(
     topic_names: dict[str, str] | None = None,
     decode_as: frozenset[int] = frozenset(),
     caps: Caps | None = None,
+    schema: str | PathLike[str] | None = None,
     capture_point: str | None = None,
     shards: int = 16,
 ) -> DataFrame:
@@ -191,6 +198,7 @@ def stream(
 
     Raises `KinspectError` for invalid options, and for a session of Spark Connect.
     """
+    from kinspect.api import use_schema
     from kinspect.kafka.view.view import View
     from kinspect.model import Caps as DefaultCaps
     from kinspect.spark.batch import tries_of
@@ -201,6 +209,7 @@ def stream(
     from kinspect.spark.streaming.streamsource import StreamOptions
     from kinspect.tables.request import Request
 
+    use_schema(schema)
     request = Request(
         (table,),
         view=View(records=records, payload=payload, show_secrets=show_secrets),

@@ -12,6 +12,7 @@ import pyarrow as pa
 from kinspect.kafka.wire.learnednames import LearnedNames
 from kinspect.model import added
 from kinspect.pipeline import EndPlace, relax_collector
+from kinspect.protocol import schema
 from kinspect.run import IslandRun
 from kinspect.spark.chunkmerge import Bases, ChunkMerge, islands
 from kinspect.tables.request import Request
@@ -62,6 +63,7 @@ def learning(run: RunContext, request: Request) -> Task:
     """A task that gives the names learned from its islands: `RunContext.names` as CBOR."""
 
     def task(found: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        schema.lay_over(request.definitions)
         names = LearnedNames()
         for island, _ in _island_runs(found, run, request, names, frozenset()):
             for _ in island.all_lines():
@@ -76,6 +78,7 @@ def decoding(run: RunContext, request: Request) -> Task:
     """A task that gives the rows of its islands, then a summary."""
 
     def task(found: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        schema.lay_over(request.definitions)
         names = LearnedNames(dict(request.names))
         names.add(*run.names)
         made = TaggedRows(request, run.start)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
+from hashlib import sha256
 from typing import Any
 from uuid import uuid4
 
@@ -16,6 +17,8 @@ from kinspect.kafka.view.view import View
 from kinspect.kafka.wire.learnednames import LearnedNames
 from kinspect.model import Caps
 from kinspect.pipeline import Inspector
+from kinspect.protocol import schema
+from kinspect.protocol.tabletext import ApiFile, write_api
 from kinspect.tables.rows import Table, open_table
 from kinspect.tables.tablenames import DEFAULT_TABLES
 from kinspect.tls.keylog import KeyLog
@@ -40,6 +43,8 @@ class Request:
     capture_point: str | None = None
     answers: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
+    definitions: Mapping[int, ApiFile] = field(default_factory=schema.LAID_OVER.copy)
+    """What is laid over the table, and is in each task: many come to a process, one after the other."""
     late_secrets: bool = False
     """True if TLS secrets may arrive after the packets that they decrypt."""
 
@@ -76,11 +81,13 @@ class Request:
 
     def described(self) -> dict[str, Any]:
         """Values on which rows depend, by option, of types that JSON has."""
+        texts = [write_api(api) for _, api in sorted(self.definitions.items())]
         options = {
             "--payload": self.view.payload,
             "--show-secrets": self.view.show_secrets,
             "--topic-names": sorted(self.names.items()),
             "--decode-as": sorted(self.kafka_ports),
+            "--schema": sha256("".join(texts).encode()).hexdigest() if texts else None,
             "--capture-point": self.capture_point,
             "limits": astuple(self.caps),
             "filters": {name: value for name, value in self.chosen.items() if value},

@@ -7,51 +7,15 @@ import sys
 from contextlib import suppress
 
 import pytest
+from support import fork
 from support.captures import CAPTURES
-from support.pcap import Conversation, framed, pcap
+from support.fork import KEY, REQUEST, RESPONSE, TEXT
 
 from kinspect.errors import KinspectError
-from kinspect.protocol import compiler, schema
+from kinspect.protocol import compiler, decode_body, schema
 from kinspect.protocol.overlay import MOST_BYTES, read_definitions
 from kinspect.protocol.primitives import DECODE_FAILURES
 from kinspect.protocol.versions import format_versions
-
-KEY = 517
-REQUEST = {
-    "apiKey": KEY,
-    "type": "request",
-    "listeners": ["broker"],
-    "name": "UpdateLicenseRequest",
-    "validVersions": "0-1",
-    "flexibleVersions": "1+",
-    "fields": [
-        {"name": "License", "type": "string", "versions": "0+", "about": "A text."},
-        {"name": "Nodes", "type": "[]Node", "versions": "1+", "nullableVersions": "1+"},
-        {
-            "name": "Epoch",
-            "type": "int64",
-            "versions": "1+",
-            "taggedVersions": "1+",
-            "tag": 0,
-            "default": "-1",
-        },
-    ],
-    "commonStructs": [
-        {"name": "Node", "versions": "1+", "fields": [{"name": "NodeId", "type": "int32", "versions": "1+"}]}
-    ],
-}
-RESPONSE = {
-    "apiKey": KEY,
-    "type": "response",
-    "name": "UpdateLicenseResponse",
-    "validVersions": "0-1",
-    "flexibleVersions": "1+",
-    "fields": [
-        {"name": "ErrorCode", "type": "int16", "versions": "0+"},
-        {"name": "ThrottleTimeMs", "type": "int32", "versions": "0+"},
-    ],
-}
-TEXT = "// Of a fork.\n" + json.dumps([REQUEST, RESPONSE], indent=1)
 
 
 @pytest.fixture
@@ -156,14 +120,8 @@ def test_messages_of_a_fork_decode_with_its_definitions_alone(tmp_path):
     folder.mkdir(parents=True)
     for entry in (REQUEST, RESPONSE):
         (folder / f"{entry['name']}.json").write_text(json.dumps(entry))
-    talk = Conversation()
-    talk.open()
-    head = KEY.to_bytes(2, "big") + b"\0\1\0\0\0\7\0\3app\0"
-    talk.client_sends(framed(head + b"\3ab" + b"\2\0\0\0\5\0" + b"\1\0\x08" + bytes(7) + b"\x09"))
-    talk.broker_sends(framed(b"\0\0\0\7\0" + b"\0\0" + b"\0\0\0\0" + b"\0"))
-    talk.close()
     path = tmp_path / "fork.pcap"
-    path.write_bytes(pcap(talk.packets))
+    path.write_bytes(fork.capture())
     (line,) = kinspect("read", "--schema", folder.parent, path, "-q").stdout.splitlines()
     line = json.loads(line)
     assert (line["api"], line["api_version"], line["problems"]) == ("UpdateLicense", 1, [])
@@ -217,6 +175,21 @@ def test_python_takes_definitions_once(tmp_path):
         "UpdateLicense True",
         "a process takes message definitions once, before it decodes anything",
     ]
+
+
+def test_what_is_laid_over_next_is_all_there_is(read):
+    """As in a process that decodes for one run after the other."""
+    body = b"\3ab" + b"\1" + b"\0"
+    found = []
+    try:
+        for text in (TEXT, TEXT.replace("License", "Licence"), None, TEXT):
+            schema.lay_over({} if text is None else read(text))
+            found.append((schema.api_name(KEY), decode_body(KEY, 1, "request", body, 0, len(body)).body))
+    finally:
+        schema.lay_over({})
+    told = {"nodes": []}
+    first = "UpdateLicense", {"license": "ab", **told}
+    assert found == [first, ("UpdateLicence", {"licence": "ab", **told}), (None, None), first]
 
 
 # ---------------------------------------------------------------------- what is refused

@@ -17,6 +17,7 @@ from kinspect.kafka.wire.learnednames import LearnedNames
 from kinspect.kafka.wire.lineorder import LineKey
 from kinspect.model import FRAME_BITS, added
 from kinspect.pipeline import Inspector
+from kinspect.protocol import schema
 from kinspect.run import IslandRun
 from kinspect.spark.batch import end_of_packets
 from kinspect.spark.chunkmerge import NEVER, ChunkMerge
@@ -52,6 +53,7 @@ class Shard(StatefulProcessor):  # type: ignore[misc]
         self._shared = handle.getValueState("shared", "told binary")
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
+        schema.lay_over(self._request.definitions)
         control, of_island = self._sorted(rows)
         batch = ShardBatch(self._request, self._told(), control)
         names = batch.names
