@@ -7,6 +7,7 @@ messages that are damaged or whose request is lost. Then each output that kinspe
 
 from __future__ import annotations
 
+import json
 import re
 from base64 import b64encode
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -46,6 +47,7 @@ from kinspect.protocol.apikeys import (
     SASL_AUTHENTICATE,
     SASL_HANDSHAKE,
 )
+from kinspect.protocol.overlay import read_definitions
 from kinspect.protocol.schema import Field
 from kinspect.tables.request import Request
 from kinspect.tables.tablenames import TABLES
@@ -57,6 +59,9 @@ SECRET, PAYLOAD = b"hunter2-hunter2", b"payload-payload"
 RECORD_SECRETS = ("salt", "stored_key", "server_key")  # of UserScramCredentialRecord
 METADATA, METADATA_ID = "__cluster_metadata", "AAAAAAAAAAAAAAAAAAAAAQ"
 CONFIG = "ssl.key.password"
+FORK = 600
+FORK_SECRETS = ("client_secret", "p_w_d", "api_tokens", "salt", "hash", "signing_key")
+"""Fields of the fork's API: those named like secrets, and one in a struct that is."""
 TOKENS = {
     "PLAIN": [(b"\0alice\0%s", b"")],
     "SCRAM-SHA-256": [(b"n,,n=alice,r=%s", b"r=%s,s=%s,i=4096"), (b"c=biws,r=%s,p=%s", b"v=%s")],
@@ -108,8 +113,9 @@ class Planter:
         texts = {each.name for each in layout if each.type == "string" and not each.array}
         found: dict[str, Any] = {}
         for each in layout:
-            if each.name in names and each.type == "bytes":
-                found[each.name] = self.secret()
+            if each.name in names and each.type in ("bytes", "string"):
+                secret = self.secret() if each.type == "bytes" else self.secret().decode()
+                found[each.name] = [secret] if each.array else secret
             elif each.name == "value" and each.name in texts and (named := texts & {"name", "key"}):
                 found |= {named.pop(): CONFIG, "value": self.secret().decode()}
             elif each.type == "records":
@@ -129,7 +135,7 @@ class Planter:
     def messages(self, *api_keys: int) -> Iterator[Made]:
         """Exchanges of all versions of these APIs, or of all APIs, that have something to be hidden."""
         for api in map(schema.api, api_keys) if api_keys else schema.apis():
-            names = schema.traits("secrets").get(api.key, "").split(",")
+            names = FORK_SECRETS if api.key == FORK else schema.traits("secrets").get(api.key, "").split(",")
             for version in api.versions:
                 bodies = []
                 for side in (REQUEST, RESPONSE):
@@ -199,7 +205,30 @@ class Sample(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def sample(tmp_path_factory):
+def fork(tmp_path_factory):
+    """Definitions of an API of a fork, laid over the table."""
+
+    def field(name: str, kind: str, **more: Any) -> dict[str, Any]:
+        return {"name": name, "type": kind, "versions": "0+", **more}
+
+    fields = [
+        *(field("ClientSecret", "string"), field("PWD", "bytes"), field("ApiTokens", "[]string")),
+        field("Credentials", "[]Credential", fields=[field("Salt", "string"), field("Hash", "bytes")]),
+        # No texts: shown.
+        *(field("TokenCount", "int32"), field("SaslAuthBytes", "int64"), field("Hmac", "uuid")),
+        field("SigningKey", "string", taggedVersions="0+", tag=0),
+    ]
+    path = tmp_path_factory.mktemp("fork") / "definitions.json"
+    both = [{"name": f"Fork{kind.title()}", "type": kind} for kind in (REQUEST, RESPONSE)]
+    shared = {"apiKey": FORK, "validVersions": "0", "flexibleVersions": "0+", "fields": fields}
+    path.write_text(json.dumps([each | shared for each in both]))
+    schema.lay_over(read_definitions(str(path)))
+    yield
+    schema.lay_over({})
+
+
+@pytest.fixture(scope="module")
+def sample(fork, tmp_path_factory):
     planter = Planter()
     made = [*planter.messages()]
     newest = [*{each.api_key: each for each in made}.values()]

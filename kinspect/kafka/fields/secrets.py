@@ -16,6 +16,15 @@ _OF_RECORDS: Final = frozenset({"server_key", "stored_key"})  # UserScramCredent
 SECRET_FIELDS: Final = _OF_RECORDS.union(*[names.split(",") for names in schema.traits("secrets").values()])
 """Fields whose bytes are a secret wherever they stand, in records too."""
 
+# Of fields that the table has not, the name tells: their definitions are a user's. That of a struct tells of its texts.
+_TELLING: Final = r"auth|credential|hmac|key$|pass$|passphrase|passw|private|pwd|salt|secret|signature|token"
+_PUBLIC: Final = {
+    "string": frozenset("key token_id token_requester_principal_name token_requester_principal_type".split()),
+    "struct": frozenset({"credential_infos", "tokens"}),
+    "bytes": frozenset({"key"}),
+}
+"""Fields of Kafka's named like a secret, by type, that hold none, or hold it in a field of their own."""
+
 CONFIG_NAME_FIELDS: Final = ("name", "key")
 CONFIG_VALUE_FIELD: Final = "value"
 """A struct with a text `value` beside one of these is a config entry: DescribeConfigs and its synonyms, CreateTopics
@@ -45,6 +54,15 @@ _SECRET_TEXT: Final = (
 )
 # `controller.quorum.voters` has an `@` behind a colon, as `user:password@` does.
 _VOTERS: Final = r"\d{1,10}@[^@,\s]+:\d{1,5}(?:\s*,\s*\d{1,10}@[^@,\s]+:\d{1,5})*"
+
+
+def is_secret_field(kafka_name: str, kind: str) -> bool:
+    """True if a text, bytes or the texts of a struct of this name are a secret. `kind`: the type of the field."""
+    if kind not in _PUBLIC:
+        return False
+    name = schema.snake_case(kafka_name)
+    is_told = name in SECRET_FIELDS or re.search(_TELLING, kafka_name.lower()) is not None
+    return is_told and name not in _PUBLIC[kind]
 
 
 def is_public_config(name: str | None) -> bool:

@@ -41,6 +41,7 @@ PROTOCOL_TYPE: Final = "protocol_type"
 # Messages whose bytes are shown only where their meaning is known.
 _ENVELOPES: Final = frozenset({"EnvelopeRequest", "EnvelopeResponse"})
 _ANSWERED_TOKEN: Final = "SaslAuthenticateResponse", "auth_bytes"
+_TEXTS: Final = frozenset({"string", "bytes"})
 _REQUEST_DATA: Final = frozenset({REQUEST_DATA})
 _PROTOCOL_TYPE: Final = frozenset({PROTOCOL_TYPE})
 
@@ -210,12 +211,12 @@ class _BodyWriter:
         self._tags = tags
         self._hides = not view.show_secrets and (layout.name in _ENVELOPES or _has_secrets(layout.fields))
 
-    def struct(self, fields: Sequence[Field]) -> Rewrite | None:
-        """The function that shows a struct; None if it is shown as it is."""
+    def struct(self, fields: Sequence[Field], secret: bool = False) -> Rewrite | None:
+        """The function that shows a struct; None if it is shown as it is. `secret`: its texts are."""
         edits: dict[str, Edit] = {}
         grows = False
         for field in fields:
-            edit, adds = self._edit(field, fields)
+            edit, adds = self._edit(field, fields, secret)
             if edit is not None:
                 edits[field.name] = edit
                 grows = grows or adds
@@ -237,16 +238,18 @@ class _BodyWriter:
         if _is_config_entry(fields) and any(field.fields for field in fields):
             yield _enter_config
 
-    def _edit(self, field: Field, siblings: Sequence[Field]) -> tuple[Edit | None, bool]:
-        """The edit of a field, None if it is shown as it is; and True if the edit adds keys."""
+    def _edit(self, field: Field, siblings: Sequence[Field], secret: bool) -> tuple[Edit | None, bool]:
+        """The edit of a field, None if it is shown as it is; and True if the edit adds keys. `secret`: as for
+        `struct`."""
         name = field.name
+        secret = secret or secrets.is_secret_field(field.kafka_name, field.type)
         if field.fields:
-            rewrite = self.struct(field.fields)
+            rewrite = self.struct(field.fields, secret)
             return (None if rewrite is None else _formed(name, field.array, rewrite)), False
         if (self._layout.name, name) == _ANSWERED_TOKEN:
             return self._read_bytes(name, lambda value, _: sasl.refusal(value), True), True
         if not self._view.show_secrets:
-            if name in secrets.SECRET_FIELDS:
+            if secret and field.type in _TEXTS:
                 return self._read_bytes(name, lambda value, _: None, True), True
             if name == secrets.CONFIG_VALUE_FIELD and _is_config_entry(siblings):
                 return _config_value(tuple(f.name for f in siblings if f.name in secrets.CONFIG_MARKS)), True
@@ -444,7 +447,7 @@ def _is_config_entry(fields: Sequence[Field]) -> bool:
 
 def _has_secrets(fields: Sequence[Field]) -> bool:
     return any(
-        field.name in secrets.SECRET_FIELDS or _is_config_entry(struct)
+        secrets.is_secret_field(field.kafka_name, field.type) or _is_config_entry(struct)
         for _, field, struct in each_field(fields)
     )
 

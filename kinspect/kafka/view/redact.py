@@ -17,6 +17,7 @@ UTF_8: Final = "utf-8"
 BASE64: Final = "base64"
 HEX: Final = "hex"
 
+_Secret = bytes | str | None
 ShownBytes = tuple[str | None, str | None]
 """A key or value and its encoding; null and null for a value that is absent or not shown."""
 
@@ -33,11 +34,13 @@ class Redactions(Protocol):
     redactions: int
 
 
-def hide(shown: dict[str, Any], name: str, value: bytes | str | None, context: Redactions) -> None:
+def hide(shown: dict[str, Any], name: str, value: _Secret | list[_Secret], context: Redactions) -> None:
     """Put null for a secret, with its size in bytes beside it. A null hides nothing."""
     shown[name] = None
     if value is not None:
-        shown[name + "_size"] = len(value if isinstance(value, bytes) else value.encode(errors="replace"))
+        texts = value if isinstance(value, list) else [value]
+        given = [text.encode(errors="replace") if isinstance(text, str) else text for text in texts]
+        shown[name + "_size"] = sum([len(text) for text in given if text is not None])
         context.redactions += 1
 
 
