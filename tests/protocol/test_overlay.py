@@ -12,7 +12,15 @@ from support.captures import CAPTURES
 from support.fork import KEY, REQUEST, RESPONSE, TEXT
 
 from kinspect.errors import KinspectError
-from kinspect.protocol import compiler, decode_body, schema
+from kinspect.protocol import (
+    compiler,
+    decode_body,
+    decode_request,
+    decode_response,
+    encode_request,
+    encode_response,
+    schema,
+)
 from kinspect.protocol.overlay import MOST_BYTES, read_definitions
 from kinspect.protocol.primitives import DECODE_FAILURES
 from kinspect.protocol.versions import format_versions
@@ -66,8 +74,8 @@ def shape(fields):
     ]
 
 
-@pytest.mark.parametrize("release", ["0.10.2.0", "2.8.0", "4.4.0"])
-def test_definitions_of_a_release_give_the_layouts_of_the_table(read, release):
+def definitions_of(release):
+    """Those of the APIs of a release."""
     entries = []
     for key, spoken in schema.releases()[release].items():
         api = schema.api(key)
@@ -87,8 +95,14 @@ def test_definitions_of_a_release_give_the_layouts_of_the_table(read, release):
     entries = [
         each for each in entries if "," not in json.dumps([*versions_of(each["fields"])]).replace('", "', "")
     ]
-    whole = [each for each in entries if sum(other["apiKey"] == each["apiKey"] for other in entries) == 2]
-    found = read(json.dumps(whole))
+    return json.dumps(
+        [each for each in entries if sum(other["apiKey"] == each["apiKey"] for other in entries) == 2]
+    )
+
+
+@pytest.mark.parametrize("release", ["0.10.2.0", "2.8.0", "4.4.0"])
+def test_definitions_of_a_release_give_the_layouts_of_the_table(read, release):
+    found = read(definitions_of(release))
     assert len(found) > 0.9 * len(schema.releases()[release])
     for key, api in found.items():
         for message in (api.request, api.response):
@@ -99,6 +113,35 @@ def test_definitions_of_a_release_give_the_layouts_of_the_table(read, release):
                     key,
                     version,
                 )
+
+
+def test_with_definitions_of_a_release_messages_are_read_and_written_byte_for_byte(read, vectors):
+    found = read(definitions_of("2.8.0"))
+    there = [
+        each
+        for each in vectors
+        if not each.variant and each.api_key in found and each.version in found[each.api_key].request.versions
+    ]
+    there = there[::4]  # a layout takes its time to compile
+    assert len(there) > 150
+    told = [both_ways(each) for each in there]
+    try:
+        schema.lay_over(found)
+        for vector, known in zip(there, told, strict=True):
+            own = both_ways(vector)
+            assert own == known, str(vector)
+            assert own[1] == vector.frame
+    finally:
+        schema.lay_over({})
+
+
+def both_ways(vector):
+    """A vector's message, and its bytes written again."""
+    if vector.direction == "request":
+        message = decode_request(vector.frame)
+        return message, encode_request(message)
+    message = decode_response(vector.frame, vector.api_key, vector.version)
+    return message, encode_response(message)
 
 
 def versions_of(fields):
