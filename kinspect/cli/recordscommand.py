@@ -201,14 +201,13 @@ class RecordSink(Sink):
     def _choose(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         self._found += len(rows)
         found = self._choice.choose(rows)
-        for row in found:
-            self._show(row)
+        if self._payload != TEXT:
+            for row in found:
+                self._show(row)
         return found
 
     def _show(self, row: dict[str, Any]) -> None:
         """Bring key, value and headers into the form that is asked for."""
-        if self._payload == TEXT:
-            return
         for name in PAIRS:
             row[name], row[f"{name}_encoding"] = self._shown(row[name], row[f"{name}_encoding"])
         headers = []

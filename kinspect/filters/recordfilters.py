@@ -208,7 +208,7 @@ class RecordFilter:
 
     def choose(self, rows: list[Row]) -> list[Row]:
         """Those that pass, whatever became of their transactions."""
-        found = [row for row in rows if self._passes(self._tests, row)]
+        found = [row for row in rows if self._passes(self._tests, row)] if self._tests else rows
         if found and self.needs_payload:
             for pattern, texts in self._prepared:
                 pattern.prepare([text for row in found for text in texts(row)])

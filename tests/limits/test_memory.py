@@ -34,6 +34,13 @@ def test_memory_does_not_grow_with_the_capture(measured, generate, profile, size
     assert "caps hit" not in result.err
 
 
+def test_rows_of_records_are_let_go(measured, generate):
+    path = generate("generate.py", "bulk", "--size", "8MiB")
+    result = measured("records", path, "--payload", "text", "--format", "jsonl", "-o", os.devnull)
+    assert (result.status, "49,000 records; 49,000 shown" in result.err) == (0, True), result.err
+    assert result.peak <= 80
+
+
 @pytest.mark.parametrize(
     ("profile", "hit"),
     [
