@@ -216,12 +216,16 @@ class RecordFilter:
         return found
 
     def passes(self, row: Row) -> bool:
-        """Whether a row passes whose transaction's outcome is there, if it is known."""
-        if not self.committed or row["transaction"] in COMMITTED:
+        """Whether a row passes whose transaction's outcome is there, if it is known. A produced record without an
+        offset may not have been written."""
+        if not self.committed:
             return True
-        if row["transaction"] is None:
+        is_written = row["offset"] is not None or row["direction"] != "produce"
+        outcome = row["transaction"]
+        if outcome is None or (outcome in COMMITTED and not is_written):
             self._count("--committed")
-        return False
+            return False
+        return outcome in COMMITTED
 
     @property
     def slow(self) -> int:

@@ -139,9 +139,11 @@ def test_a_limit_ends_the_run_and_the_summary_says_what_was_left_out(kinspect):
     assert len(found.out.splitlines()) == 3
     assert "stopped at --limit 3" in found.err
     errors = CAPTURES / "4.4.0/errors_java.pcap.gz"
-    found = kinspect("records", errors, "--once", "--committed", "--format", "jsonl")
+    found = kinspect("records", errors, "--once", "--format", "jsonl")
     assert "left out by --once, as no offset is known: " in found.err
-    assert "left out by --committed, as what it asks for is not known: 1" in found.err
+    found = kinspect("records", errors, "--committed", "--format", "jsonl")
+    assert "left out by --committed, as what it asks for is not known: 8" in found.err
+    assert '"value_size":5000' not in found.out, "the broker refused it"
 
 
 @pytest.mark.parametrize(
