@@ -268,7 +268,7 @@ class RecordRows:
     def _init_producer(self, exchange: Exchange) -> Iterator[tuple[str | None, int, Rows]]:
         asked, answered = _bodies(exchange)
         name, client = asked.get("transactional_id"), client_key(exchange)
-        if name is not None and "error_code" not in answered:
+        if not asked or (name is not None and not answered):
             self._fates.lose(exchange.timestamp, client)
         elif name is not None and answered["error_code"] == 0:
             producer = answered["producer_id"]
@@ -279,6 +279,9 @@ class RecordRows:
 
     def _add_partitions(self, exchange: Exchange) -> Iterator[tuple[str | None, int, Rows]]:
         asked, answered = _bodies(exchange)
+        if not asked:
+            self._fates.lose(exchange.timestamp, client_key(exchange))
+            return iter(())
         # A client's own; brokers ask for several transactions, and add nothing by that.
         added = {
             (topic["name"], part["partition_index"])
@@ -296,6 +299,8 @@ class RecordRows:
 
     def _write_markers(self, exchange: Exchange) -> Iterator[tuple[str | None, int, Rows]]:
         asked, answered = _bodies(exchange)
+        if not asked or not answered:
+            self._fates.lose(exchange.timestamp, client_key(exchange))
         written = {
             (marker["producer_id"], topic["name"], part["partition_index"])
             for marker in answered.get("markers") or ()
@@ -327,8 +332,12 @@ _TAKE: dict[int, Callable[[RecordRows, Exchange], Iterator[tuple[str | None, int
 
 
 def _bodies(exchange: Exchange) -> tuple[Struct, Struct]:
-    asked, answered = (None if m is None else m.facts().body for m in (exchange.request, exchange.response))
-    return asked or {}, answered or {}
+    """The bodies of both messages, each empty unless all of it was read."""
+    asked, answered = (
+        {} if m is None or not m.facts().complete else m.body or {}
+        for m in (exchange.request, exchange.response)
+    )
+    return asked, answered
 
 
 def _each(struct: Struct, outer: str, inner: str) -> Iterator[tuple[Struct, Struct]]:

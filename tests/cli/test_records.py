@@ -13,6 +13,7 @@ from support.manifest import load
 from support.packets import packets
 from support.pcap import pcap
 
+import kinspect as kinspect_package
 from kinspect.analysis.recordrows import KEYS
 
 CAPTURES = Path(__file__).parents[2] / "captures"
@@ -194,3 +195,32 @@ def test_what_is_lost_makes_no_outcome_but_null(records, tmp_path, file, topic, 
     assert whole
     assert lossy.keys() <= whole.keys()
     assert all(outcome in (whole[batch], None) for batch, outcome in lossy.items())
+
+
+@pytest.mark.parametrize("api", ["AddPartitionsToTxn", "EndTxn", "InitProducerId"])
+def test_requests_that_cannot_be_read_decide_nothing(records, tmp_path, api):
+    file = CAPTURES / "2.0.1/transactions.pcap.gz"
+    every = packets(file)
+    frames = {
+        exchange.to_dict()["request"]["frames"]["first"]
+        for exchange in kinspect_package.read(file, filter={"api": [api]})
+    }
+    path = tmp_path / "damaged.pcap"
+    name = b"\x00\x0bc-quay-txid"
+    data = [
+        each.data.replace(name, b"\x7f\xff" + name[2:]) if number in frames else each.data
+        for number, each in enumerate(every, 1)
+    ]
+    assert sum(made != each.data for made, each in zip(data, every, strict=True)) > 0
+    path.write_bytes(
+        pcap([(each.time // 1000, made) for each, made in zip(every, data, strict=True)], every[0].link_type)
+    )
+    whole, damaged = (
+        [
+            (row["frame"], row["sequence"], row["transaction"])
+            for row in records(each, "--direction", "produce")
+        ]
+        for each in (file, path)
+    )
+    assert len(whole) == len(damaged)
+    assert all(found in (row, (*row[:2], None)) for row, found in zip(whole, damaged, strict=True))
