@@ -63,6 +63,9 @@ no_answer
 refused
     A reset answers the SYN: the host is there, and nothing listens on the port.
     Check that the broker runs, and that advertised.listeners tells the port that it listens on.
+refused note
+    A reset answered the SYN; later the port accepted a connection, as a broker does that has started.
+    Nothing is to be done if the broker was started or started again then.
 unreachable
     A router or host says by ICMP that packets do not get there.
     Check routes and firewalls to this address, and that advertised.listeners tells one that can be reached.
@@ -81,6 +84,27 @@ tls_not_expected
 tls_failed
     The TLS handshake failed.
     Check the certificates, who trusts whom, the names in them, and the versions and ciphers of both sides.
+tls_failed certificate_expired
+    The sender of the alert says that the certificate of the other side has expired.
+    Renew that certificate; if it is valid, set the sender's clock.
+tls_failed unknown_ca
+    The sender of the alert does not know the CA that signed the certificate of the other side.
+    Put that CA into the sender's ssl.truststore.location or ssl.ca.location.
+tls_failed bad_certificate
+    The sender of the alert does not accept the certificate of the other side, often for the name in it.
+    Check that it names the host connected to; if the broker sent the alert, that the client has one to show.
+tls_failed certificate_unknown
+    The sender of the alert does not accept the certificate of the other side; Java does not say why.
+    Check that it has not expired, that the sender trusts its CA, and that it names the host connected to.
+tls_failed certificate_required
+    The broker asks for the client's certificate, and got none.
+    Set ssl.keystore.location of the client, or ssl.client.auth=none of the broker.
+tls_failed handshake_failure
+    The sides have no cipher suite, key or signature algorithm in common.
+    Compare ssl.cipher.suites of both, and the key of the broker's certificate with what the client takes.
+tls_failed protocol_version
+    The sides have no version of TLS in common.
+    Set ssl.enabled.protocols of both to TLSv1.2,TLSv1.3, or upgrade the older side.
 not_kafka
     Something that is not Kafka was sent to Kafka's port.
     Find out who asks: a health check, a scanner, a client with a wrong port.
@@ -89,7 +113,10 @@ not_kafka broker
     Check the port in bootstrap.servers, and that advertised.listeners tells that of a broker.
 version_refused
     The broker closes the connection on a request of this version, without an answer.
-    Limit the version that the client uses, or upgrade the one that is older.
+    Limit the version that the client uses, or upgrade the broker: kinspect brokers shows what it offers.
+version_refused client
+    The broker closes the connection on a request of this version, which the newest release no longer has.
+    The client is too old, or is told to speak as to an old broker: kinspect upgrade shows what it uses.
 closed_idle
     The connection was silent for some time, and then it was gone.
     Set connections.max.idle.ms of the client below that of the broker and of what lies between them.
@@ -103,12 +130,12 @@ churn
     The client opens connections far too often.
     Make one client and keep it, instead of one for each message.
 """
-"""The problems, those that explain most first: what each means, and what to do. A code or sender behind a name: of that
-alone."""
+"""The problems, those that explain most first: what each means, and what to do. A code, alert, sender, severity or older
+side behind a name: of that alone."""
 _LINES = [line.strip() for line in _TABLE.strip().splitlines()]
 _MEANINGS = dict(zip(_LINES[::3], map(Meaning, _LINES[1::3], _LINES[2::3]), strict=True))
 PROBLEMS = [name for name in _MEANINGS if " " not in name]
-_NEXT = {"login_refused": "auth {}", "version_refused": "read {} --errors-only", "churn": "clients {}"}
+_NEXT = {"login_refused": "auth {}", "version_refused": "upgrade {}", "churn": "clients {}"}
 """Commands that show more of a problem than the connections' lines."""
 _OF_ADDRESS = frozenset({"no_answer", "refused", "unreachable", "churn"})
 """Problems before a client can name itself, whose client id is that of its address."""
@@ -316,10 +343,14 @@ class Connect(Answer):
             of_kafka = port.kafka or (ip, number) in told
             found = together if of_kafka else strange
             found.setdefault((client_ip, ip, number, problem, of_use), _Ending()).merge(ending)
+        accepted: dict[tuple[str, int], int] = {}
+        for (_, ip, number, *_), ending in self._connected.items():
+            accepted[ip, number] = max(accepted.get((ip, number), 0), ending.last or 0)
         down = {key[1:3] for key in together if key[3] == "refused"}
         for (_, ip, number, problem, _), ending in together.items():
-            if problem == "closed_idle" and (ip, number) in down:
-                ending.severity = SEVERITIES.index(NOTE)  # the broker was stopped
+            is_stopped = problem == "closed_idle" and (ip, number) in down
+            if is_stopped or (problem == "refused" and (ending.last or 0) < accepted.get((ip, number), 0)):
+                ending.severity = SEVERITIES.index(NOTE)
         rows = [self._row(key, ending, told.get(key[1:3])) for key, ending in together.items()]
         self.unproven = [*self._failed_tls(strange, context)]
         nameless = sum(row["count"] for row in rows if row["client_id"] is None)
@@ -347,10 +378,13 @@ class Connect(Answer):
         known = self._ids.known(client_ip) if problem in _OF_ADDRESS else None
         ids = ending.ids or (known.ids if known is not None else set())
         detail = _detail(problem, ending, use)
-        meaning = _MEANINGS.get(f"{problem} {detail['code'] or detail['sender']}") or _MEANINGS[problem]
+        severity = _SEVERITIES.get(problem, SEVERITIES[ending.severity or 0])
+        words = detail["code"], detail["alert"], detail["sender"], severity, _older(use)
+        found = (_MEANINGS.get(f"{problem} {word}") for word in words)
+        meaning = next(filter(None, found), _MEANINGS[problem])
         return {
             "problem": problem,
-            "severity": _SEVERITIES.get(problem, SEVERITIES[ending.severity or 0]),
+            "severity": severity,
             "client_ip": client_ip,
             "client_id": next(iter(ids)) if len(ids) == 1 else None,
             "broker": endpoint(ip, number),
@@ -402,6 +436,13 @@ def _detail(problem: str, ending: _Ending, use: ApiUse | None) -> Row:
         found["api"] = None if key is None else schema.api_name(key) or str(key)
         found["version"] = version
     return found
+
+
+def _older(use: ApiUse | None) -> str | None:
+    """The side that is older: the client, if the newest release no longer has what it used."""
+    key, version = use or (None, None)
+    *_, newest = schema.releases().values()
+    return "client" if key in newest and version is not None and version < newest[key].low else None
 
 
 def _place(row: Row) -> tuple[Any, ...]:

@@ -195,8 +195,9 @@ class Decryptor:
         sides = self._sides
         return sum(side.read_bytes for side in sides), sum(side.plain_bytes for side in sides)
 
-    def closed(self) -> None:
-        """Note the end of the connection."""
+    def closed(self, is_failed: bool = False) -> None:
+        """Note the end of the connection. `is_failed`: its handshake was seen to fail, so that secrets are of no
+        use."""
         for side in self._sides:
             search = side.search
             if search is not None:
@@ -204,7 +205,8 @@ class Decryptor:
                     self._fail(side, search.time, search.frame, _NOTHING_FOUND)
                 else:
                     self._lost(side.direction, search.time, search.frame, None)
-        if self._waits in (_CLIENT_HELLO, _SERVER_HELLO) and self.reason is None:
+        is_begun = self._waits in (_CLIENT_HELLO, _SERVER_HELLO) and self.reason is None
+        if is_begun or (is_failed and self.reason in (NONE_GIVEN, _NONE_FITS)):
             self.reason = "the connection ended before the handshake did"
         self._end()
 

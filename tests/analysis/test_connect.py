@@ -212,6 +212,16 @@ def test_refused_again_and_again(told):
     assert (rows[0]["count"], len(rows[0]["frames"])) == (7, 5)
 
 
+def test_refused_until_the_broker_has_started(told):
+    first, accepted, last = (later(1).syn().reset(BROKER), later(2), later(3).syn().reset(BROKER))
+    accepted.open().fin(CLIENT).fin(BROKER)
+    other = later(2, port=9094).open().fin(CLIENT).fin(BROKER)
+    assert [told(first, other)[0][key] for key in ("problem", "severity")] == ["refused", "error"]
+    found = {row["problem"]: row for row in told(first, accepted)}["refused"]
+    assert (found["severity"], found["meaning"].partition(";")[0]) == ("note", "A reset answered the SYN")
+    assert told(first, accepted, last)[0]["severity"] == "error", "it went away again"
+
+
 def test_unreachable(told):
     assert problem(told(later().syn().icmp(3, 1))) == (
         "unreachable",
@@ -330,6 +340,7 @@ def test_version_refused(told):
 
     rows = told(refused(1), refused(2))
     assert problem(rows) == ("version_refused", "error", {"api": "ApiVersions", "version": 0})
+    assert "upgrade the broker" in rows[0]["advice"], "every release has that version"
     assert problem(told(refused(1)))[:2] == ("closed_early", "note")
     rows = told(refused(1), refused(2), *(refused(number, METADATA) for number in range(3, 6)))
     assert [(row["detail"]["api"], row["count"]) for row in rows] == [("Metadata", 3), ("ApiVersions", 2)]
@@ -411,9 +422,9 @@ def test_captures_that_tell_too_little(told):
 @pytest.mark.parametrize(
     ("name", "shown"),
     [
-        ("expired_librdkafka", ["sender client, alert certificate_expired, stage server_hello"]),
+        ("expired_librdkafka", ["sender client, alert certificate_expired", "Renew that certificate"]),
         ("no-login_java", ["no known problem was seen (for requests without an answer: kinspect errors)"]),
-        ("old-versions_librdkafka", ["api Produce, version 1", "next: kinspect read {} --errors-only"]),
+        ("old-versions_librdkafka", ["api Produce, version 1", "The client is too old", "next: kinspect upgrade {}"]),
         ("password_java", ["error: login refused", "next: kinspect auth {} --decode-as 9092"]),
         (
             "small-mtu_librdkafka",

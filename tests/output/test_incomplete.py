@@ -28,6 +28,10 @@ def incomplete(name, path, **options):
     [
         ("not-kafka/http.pcap.gz", "no Kafka was found: the connections speak something else"),
         ("not-kafka/emptypcap.pcap", "no Kafka was found: there is no packet"),
+        (
+            "connect/expired_librdkafka.pcap.gz",
+            "no Kafka was decoded: the connections are TLS, and the connection ended before the handshake did",
+        ),
         ("4.4.0/snap96.pcap", "8 gaps by packets that were cut"),
         ("4.4.0/txn_java.pcap.gz", "2 connections under way at the start"),
     ],
