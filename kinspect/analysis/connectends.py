@@ -36,10 +36,12 @@ RESENT_LEAST = 4
 """How often a segment must have been sent in all to be lost for good."""
 _CLOSED = frozenset({"closed", "reset"})
 _LOGIN_APIS = frozenset({SASL_HANDSHAKE, SASL_AUTHENTICATE})
+GREETINGS = frozenset({API_VERSIONS, *_LOGIN_APIS})
+"""What a broker answers before a login."""
 _NODE_APIS = frozenset({METADATA, FIND_COORDINATOR, DESCRIBE_CLUSTER})
 _TOO_LARGE = "packets_too_large"
 NO_ANSWER = "no_answer"
-NO_RESPONSE, HELLO_CLOSED = "unanswered", "hello_closed"
+NO_RESPONSE, HELLO_CLOSED, NO_LOGIN = "unanswered", "hello_closed", "login_expected"
 """Ends that other connections must explain: see `explained`."""
 _KAFKA, _PLAIN, _TLS, _HALVED, _TOLD = "kafka", "plain", "tls", "halved", "told"
 """What connections to a port were, see `explained`, and that a broker told it."""
@@ -47,11 +49,12 @@ _KAFKA, _PLAIN, _TLS, _HALVED, _TOLD = "kafka", "plain", "tls", "halved", "told"
 
 @dataclass(slots=True)
 class ConnectionTalk:
-    """The exchanges of an open connection: how many, how many of them answered, the first one without an answer, and
-    whether its login is under way or was refused."""
+    """The exchanges of an open connection: how many, how many of them answered, whether one beyond greetings was, the
+    first one without an answer, and whether its login is under way or was refused."""
 
     exchanges: int = 0
     answered: int = 0
+    served: bool = False
     lost: ApiUse | None = None
     lost_at: int | None = None
     in_login: bool = False
@@ -63,6 +66,7 @@ class ConnectionTalk:
         self._note_login(exchange)
         if exchange.outcome == ANSWERED:
             self.answered += 1
+            self.served = self.served or exchange.api_key not in GREETINGS
         elif exchange.outcome == UNANSWERED and exchange.outcome_reason in _CLOSED and self.lost is None:
             self.lost = exchange.api_key, exchange.api_version
             self.lost_at = exchange.timestamp
@@ -126,9 +130,11 @@ def speaks_kafka(line: Line) -> bool:
 def explained(problem: str, is_plain: bool, is_tls: bool, is_halved: bool, is_refused: bool) -> str | None:
     """The name of a problem, as others to the same port explain it; None if there is none for certain. `is_plain`,
     `is_tls`: such connections came about; `is_halved`: of some the broker's packets were not captured; `is_refused`:
-    the API and version were never answered, twice."""
+    the API and version were never answered, twice; or nothing was without a login."""
     if problem == NO_ANSWER and is_halved:
         return None
+    if problem == NO_LOGIN:
+        return problem if is_refused else None
     if problem == HELLO_CLOSED:
         return "tls_not_expected" if is_plain else "tls_failed" if is_tls else None
     if problem == NO_RESPONSE:
@@ -252,7 +258,9 @@ def _failed(line: Line, talk: ConnectionTalk) -> ConnectionEnd | None:
     if talk.in_login and (talk.refused or (talk.lost is not None and ended_by == "broker")):
         return ConnectionEnd("login_refused", SEVERE)
     if talk.answered:
-        return _idle(line, talk)
+        is_refused = ended_by == "broker" and talk.lost is not None and not (talk.served or talk.in_login)
+        unserved = ConnectionEnd(NO_LOGIN, SEVERE, {}, talk.lost) if is_refused else None
+        return _idle(line, talk) or unserved
     if talk.lost is not None and ended_by == "broker" and line["first_bytes"] == "kafka":
         return ConnectionEnd(NO_RESPONSE, SEVERE, {}, talk.lost)
     return ConnectionEnd("closed_early", NOTE)

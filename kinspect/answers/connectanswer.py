@@ -14,6 +14,8 @@ from kinspect import wording
 from kinspect.analysis.answer import Answer, RecordStore, ResultContext, Row
 from kinspect.analysis.client import CONNECTIONS_KEPT
 from kinspect.analysis.connectends import (
+    GREETINGS,
+    NO_LOGIN,
     NOTE,
     SEVERE,
     SEVERITIES,
@@ -126,12 +128,15 @@ login_refused
 closed_early
     The connection was closed before an answer: health checks do that.
     Nothing is to be done if it is a health check.
+login_expected
+    The broker answers ApiVersions and closes at the next request, as a listener does that wants a login by SASL.
+    Set security.protocol of the client to SASL_PLAINTEXT or SASL_SSL and its login, or use another listener's port.
 churn
     The client opens connections far too often.
     Make one client and keep it, instead of one for each message.
 """
-"""The problems, those that explain most first: what each means, and what to do. A code, alert, sender, severity or older
-side behind a name: of that alone."""
+"""The problems, those that explain most first: what each means, and what to do. A code, alert, sender, severity or
+older side behind a name: of that alone."""
 _LINES = [line.strip() for line in _TABLE.strip().splitlines()]
 _MEANINGS = dict(zip(_LINES[::3], map(Meaning, _LINES[1::3], _LINES[2::3]), strict=True))
 PROBLEMS = [name for name in _MEANINGS if " " not in name]
@@ -179,13 +184,14 @@ class _Ending(TimedRecord):
 
 @dataclass(slots=True)
 class _Port(Record):
-    """What connections to an address were: answered in clear, TLS that came about, Kafka in any form, told by
-    `--decode-as`, without the broker's packets. `uses`: APIs and versions that were answered."""
+    """What connections to an address were: answered in clear, TLS that came about, without the broker's packets, Kafka
+    in any form. `unnamed`: requests without a login that were served; `uses`: APIs and versions that were answered."""
 
     plain: int = 0
     tls: int = 0
     halved: int = 0
     kafka: int = 0
+    unnamed: int = 0
     uses: dict[ApiUse, int] = field(default_factory=dict)
 
 
@@ -240,6 +246,7 @@ class Connect(Answer):
         if port is not None:
             port.kafka += 1
             port.plain += not connection.tls
+            port.unnamed += exchange.principal is None and key not in GREETINGS
             if key is not None and version is not None:
                 self.count(port.uses, (key, version))
         teller = endpoint(connection.broker_ip, connection.broker_port)
@@ -404,7 +411,8 @@ class Connect(Answer):
 def _explained(problem: str, use: ApiUse | None, ending: _Ending, port: _Port) -> str | None:
     if problem == _CONNECTED:
         return "churn" if _busiest(ending).per_second > CHURN else None
-    refuses = use is not None and ending.count >= REFUSED_LEAST and (use[0], use[1]) not in port.uses
+    is_served = port.unnamed if problem == NO_LOGIN else use is None or use in port.uses
+    refuses = ending.count >= REFUSED_LEAST and not is_served
     return explained(problem, bool(port.plain), bool(port.tls), bool(port.halved), refuses)
 
 

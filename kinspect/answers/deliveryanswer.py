@@ -531,5 +531,9 @@ ANSWER = Definition(
     more=lambda file, rows: f"{reading_topic(file, rows)} --records",
     notes=_notes,
     folds=_is_unjoined,
-    folded=lambda rows: f"and {counted(len(rows), 'row')} of records whose Produce was not captured",
+    folded=lambda rows: (
+        f"and {counted(len(rows), 'row')} of records of "
+        f"{listed(sorted({row['topic'] or row['topic_id'] for row in rows}))} whose Produce was not captured, "
+        "as it was earlier or took another way"
+    ),
 )

@@ -107,6 +107,8 @@ _PIPELINES: Final = frozenset({PRODUCER, CONSUMER, FOLLOWER})
 """Roles of clients that send requests before others are answered."""
 _SINCE: Final = ()
 """Where the exchanges of a stretch are counted."""
+_BEGAN: Final = ("began",)
+"""Where the time of its first exchange is."""
 _TINY, _POLLS, _COMMITS = "tiny", "polls", "commits"
 _PRINTABLE: Final = bytes([*range(0x20, 0x7F), *b"\t\n\r"])
 _RESETS: Final = frozenset({-1, -2})
@@ -321,6 +323,7 @@ class Settings(Answer):
         lately = known.of(number, begins)
         if len(lately) > MEMBERS_KEPT:
             lately.clear()
+        lately.setdefault(_BEGAN, exchange.timestamp or 0)
         lately[_SINCE] = 0 if begins else lately.get(_SINCE, 0) + 1
         return lately
 
@@ -393,14 +396,17 @@ class Settings(Answer):
         for topic in body.get("topic_data") or ():
             for part in topic.get("partition_data") or ():
                 if part.get("records"):
-                    batches += self._add_batches(use, exchange, request.first_time, part["records"], room)
+                    batches += self._add_batches(
+                        use, exchange, request.first_time, part["records"], room, lately[_BEGAN]
+                    )
         if whole:
             self.measure(use.batches_a_request, batches)
 
     def _add_batches(
-        self, use: _Settings, exchange: Exchange, sent: int | None, value: bytes, room: RecordRoom
+        self, use: _Settings, exchange: Exchange, sent: int | None, value: bytes, room: RecordRoom, since: int
     ) -> int:
-        """Count the batches of a record set; return how many there are."""
+        """Count the batches of a record set; return how many there are. Records from before `since` may have
+        waited for the connection."""
         found = RecordField(value, True, room, exchange.connection.counts).batches()
         for position, batch in found.placed():
             size, codec, count = batch["size"], batch["compression"], batch_count(batch)
@@ -418,8 +424,9 @@ class Settings(Answer):
                 if sent is not None:
                     use.windows.add(_TINY, sent)
             made = batch["base_timestamp_ms"] if batch["timestamp_type"] == "CreateTime" else None
-            if sent is not None and made is not None and 0 <= sent - made * NS_PER_MS <= LONGEST_LINGER_NS:
-                self.measure(use.linger, sent - made * NS_PER_MS)
+            waited = None if sent is None or made is None else sent - made * NS_PER_MS
+            if sent and waited is not None and 0 <= waited <= min(sent - since, LONGEST_LINGER_NS):
+                self.measure(use.linger, waited)
             content = position + (HEADER.size if batch["magic"] == 2 else 0)
             if codec == "none":
                 if _is_text(value[content : min(content + TEXT_SAMPLE, position + size)]):

@@ -245,8 +245,11 @@ def _listed(names: Iterable[str | None]) -> str:
 
 def _contents(rows: Rows) -> Iterator[Finding]:
     """What there is."""
-    # A node has a row for each listener, and one that was never asked anything may have one.
-    asked = [row for row in rows["brokers"] if row["requests"]]
+    # A node has a row for each listener, and one that was never asked anything may have one, or that is no broker.
+    strange = {
+        row["broker"] for row in rows["connect"] if row["detail"]["sender"] and row["detail"]["protocol"]
+    }
+    asked = [row for row in rows["brokers"] if row["requests"] and row["address"] not in strange]
     count, addresses = _nodes(asked)
     releases = _listed(celltexts.releases_text(row["releases"]) for row in asked if row["releases"])
     text = f"{_listed(addresses)}{f': {releases}' if releases else ''}"

@@ -269,6 +269,9 @@ def _formats(conversions: list[Row]) -> str:
     return listed([f"{found['release']} {found['api']} {found['version']}" for found in conversions], 2)
 
 
+_OPEN = "unknown beside UNSUPPORTED: the client may have newer versions, too, and use those with the release."
+
+
 def _more(file: str, rows: list[Row]) -> str:
     first = rows[0]
     return reading(file, first["client_id"], first["breaks"][0]["api"] if first["breaks"] else None)
@@ -298,7 +301,7 @@ ANSWER = Definition(
             "breaks",
             "broken_apis",
             "APIs and versions that the release does not have",
-            "BREAKS",
+            "UNSUPPORTED",
             lambda breaks: listed([*map(_used, breaks)], 4),
             least=40,
         ),
@@ -312,7 +315,7 @@ ANSWER = Definition(
         ),
         Key("requests", "long", "", "REQUESTS", rank=5),
     ),
-    order="VERDICT, CLIENT ID, ADDRESS, SOFTWARE, TO, REQUESTS, BREAKS, RECORDS",
+    order="VERDICT, CLIENT ID, ADDRESS, SOFTWARE, TO, REQUESTS, UNSUPPORTED, RECORDS",
     options={
         "to": OwnOption(
             "The release (4.1, 3.9.2), or a capture of brokers that clients move to; else the newest known release.",
@@ -328,4 +331,5 @@ ANSWER = Definition(
     failures={BREAKS: lambda row: row["verdict"] == BREAKS},
     nothing="no client was seen",
     more=_more,
+    notes=lambda rows, _: [_OPEN] if any(row["verdict"] == UNKNOWN and row["breaks"] for row in rows) else [],
 )

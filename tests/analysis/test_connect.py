@@ -65,7 +65,7 @@ def test_metrics_count_them_as_they_end(row):
         (metrics.add if isinstance(line, Exchange) else metrics.add_connection)(line)
     counted = {problem: count for (problem,), count in metrics.result()[CONNECT_FAILURES.name].items()}
     rows = kinspect.answer("connect", [row.path], decode_as=ports)["rows"]
-    others = ("churn", "version_refused")
+    others = ("churn", "version_refused", "login_expected")
     assert counted == {
         each["problem"]: each["count"]
         for each in rows
@@ -352,6 +352,20 @@ def in_use(port=9092):
     return later(port=port).open().say(CLIENT, ask).say(BROKER, reply).send(CLIENT, ACK)
 
 
+def test_login_expected(told):
+    def closed(number):
+        ask = asks(METADATA, 0, {"topics": []}, 2)
+        return greeted(number).say(CLIENT, ask).send(BROKER, RST | ACK)
+
+    def greeted(number):
+        offer = answer(API_VERSIONS, 0, {"error_code": 0, "api_keys": []})
+        return later(number).open().say(CLIENT, asks(API_VERSIONS, 0, {})).say(BROKER, offer)
+
+    assert problem(told(closed(1), closed(2))) == ("login_expected", "error", {})
+    assert told(closed(1)) == [], "once, the broker may have been stopped"
+    assert told(closed(1), closed(2), in_use(9093)) == [], "others need no login"
+
+
 def test_closed_idle(told):
     idle = in_use().wait(3 * SECOND)
     assert problem(told(idle.send(BROKER, FIN | ACK).fin(CLIENT))) == (
@@ -423,8 +437,14 @@ def test_captures_that_tell_too_little(told):
     ("name", "shown"),
     [
         ("expired_librdkafka", ["sender client, alert certificate_expired", "Renew that certificate"]),
-        ("no-login_java", ["no known problem was seen (for requests without an answer: kinspect errors)"]),
-        ("old-versions_librdkafka", ["api Produce, version 1", "The client is too old", "next: kinspect upgrade {}"]),
+        (
+            "nowhere_librdkafka",
+            ["no known problem was seen (for requests without an answer: kinspect errors)"],
+        ),
+        (
+            "old-versions_librdkafka",
+            ["api Produce, version 1", "The client is too old", "next: kinspect upgrade {}"],
+        ),
         ("password_java", ["error: login refused", "next: kinspect auth {} --decode-as 9092"]),
         (
             "small-mtu_librdkafka",
@@ -461,3 +481,10 @@ def test_summary_leads_with_it(name):
     problems = [row["problem"] for row in kinspect.answer("connect", [path])["rows"]]
     assert [row["finding"] for row in rows if row["command"] == "connect"] == problems
     assert [row["finding"] for row in rows][: len(problems)] == problems
+
+
+def test_summary_lists_no_broker_that_speaks_something_else():
+    found = kinspect.answer("summary", [CAPTURES / "connect" / "web_java.pcap"])
+    (brokers,) = (row for row in found["rows"] if row["finding"] == "brokers")
+    assert (brokers["count"], brokers["text"]) == (1, "10.77.2.2:9099: 4.4.0")
+    assert found["capture"]["incomplete"] == ["1 answer without its request"]

@@ -137,13 +137,13 @@ def asked(node_id, port, cluster_id="c"):
     ],
 )
 def test_brokers_are_counted_by_nodes_that_are_known(brokers, count, text):
-    found = next(_contents({"brokers": brokers, "clients": [], "groups": [], "topics": []}))
+    found = next(_contents({"connect": [], "brokers": brokers, "clients": [], "groups": [], "topics": []}))
     assert (found.count, found.text) == (count, text)
 
 
 def test_as_many_are_named_as_are_counted():
     topics = [{"topic": name, "is_named": name in "ab"} for name in ("x", "a", "y", "b", "z")]
-    *_, found = _contents({"brokers": [], "clients": [], "groups": [], "topics": topics})
+    *_, found = _contents({"connect": [], "brokers": [], "clients": [], "groups": [], "topics": topics})
     assert (found.count, found.text) == (3, "a, b, x")
 
 

@@ -239,7 +239,7 @@ TROUBLES = {
     ),
     "no-login": Trouble(
         "a client without a login at a listener with SASL: the broker closes at its Metadata",
-        {},
+        {"login_expected": "error"},
         "SASL_PLAINTEXT",
         clients=("java", "librdkafka"),
         asked={"seconds": 2},

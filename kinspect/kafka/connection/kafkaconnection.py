@@ -314,7 +314,9 @@ class KafkaConnection:
     def closed(self, time: int | None, frame: int, reason: str) -> None:
         if self._decryptor is not None:
             is_over = reason in ("fin", "reset")
-            self._decryptor.closed(is_over and self._watch is not None and self._watch.stage == "server_hello")
+            self._decryptor.closed(
+                is_over and self._watch is not None and self._watch.stage == "server_hello"
+            )
             self._ledger.forget_decryptor(self._decryptor)
         within = self._inside or self
         within.finish(time, frame, reason)

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from kinspect.kafka.connection import roles
 from kinspect.kafka.connection.fetchsessions import FETCH_APIS, FetchSessions
+from kinspect.kafka.connection.firstbytes import protocol_of
 from kinspect.kafka.connection.framing import SIZE_BYTES, Framer
 from kinspect.kafka.connection.offer import Ranges, is_outside, offered
 from kinspect.kafka.connection.orphans import Candidate, fitting_versions
@@ -667,7 +668,7 @@ class Session:
         exchange.noted += (Problem(message.direction, code, text, offset=kept, bytes=message.size - kept),)
         if cause == "gap":
             exchange.latency_known = False
-        elif cause == "cap":
+        elif cause == "cap" and protocol_of(message.size.to_bytes(4, "big")) is None:
             self._ledger.counts.hit("message_bytes")
 
     def _give_up(self, time: int | None, frame: int, reason: str) -> None:
