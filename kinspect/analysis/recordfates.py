@@ -169,7 +169,9 @@ class RecordFates:
     def finish(self) -> None:
         """The capture is over: transactions that wait are open if their end would have been seen, whoever asked."""
         for batch, waiting in list(self._waiting.items()):
-            is_seen = batch.producer in self._coordinated and not waiting.lost and waiting.sent is not None
+            # Without an offset a broker did not say that it took the batch.
+            is_taken = waiting.sent is not None and waiting.offset is not None
+            is_seen = batch.producer in self._coordinated and not waiting.lost and is_taken
             is_open = is_seen and (waiting.sent or 0) > self._last_gap
             self._decide(batch, ONGOING if is_open else None)
 

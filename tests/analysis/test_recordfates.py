@@ -153,3 +153,10 @@ def test_a_gap_that_is_told_late_hides_none_that_came_after_it():
     for time in (15, 5):
         fates.lose(time, OTHER)
     assert outcomes(fates) == {number: None}
+
+
+def test_a_batch_that_no_broker_said_to_have_taken_is_not_open():
+    fates = RecordFates()
+    fates.begin_producer(1, 7, 0, ME)
+    taken, unanswered = fates.fate(sent(0), 1, 10)[1], fates.fate(sent(1), None, 11)[1]
+    assert outcomes(fates) == {taken: "open", unanswered: None}
