@@ -15,11 +15,13 @@ from kinspect.analysis.histogram import Histogram
 from kinspect.analysis.membership import Membership, MembershipRequests
 from kinspect.analysis.natcopies import NatCopies
 from kinspect.analysis.record import Record
+from kinspect.errors import KinspectError
 from kinspect.filters.filterdefinitions import CLIENTS, CONNECTIONS, END, TIMES, cutting_more
 from kinspect.kafka.bodysummary import topics_named
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.wire.learnednames import LearnedNames
 from kinspect.kafka.wire.lineorder import LAST, LineKey
+from kinspect.protocol import schema
 from kinspect.protocol.apikeys import ENVELOPE
 
 ROWS_KEPT = 10_000
@@ -171,6 +173,15 @@ class Answer(ABC):
             self.twins += 1
             return
         self.exchanges += 1
+        try:
+            self._take_once(exchange, passes)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            if not schema.LAID_OVER:
+                raise
+            told = f"{type(error).__name__}: {error}"
+            raise KinspectError(f"{exchange.api} is defined otherwise than an answer needs: {told}") from None
+
+    def _take_once(self, exchange: Exchange, passes: Passes | None) -> None:
         asked = self._requests.first(exchange)
         if asked is not None and (membership := self._memberships.of(asked.group)) is not None:
             membership.add(asked.joins, exchange.key)

@@ -662,7 +662,7 @@ def _listed(told: Struct | None) -> dict[str, Struct]:
         for value in (told or {}).values()
         if isinstance(value, list)
         for one in value
-        if isinstance(one, dict) and (name := one.get("group_id", one.get("key"))) is not None
+        if isinstance(one, dict) and isinstance(name := one.get("group_id", one.get("key")), str)
     }
 
 

@@ -49,7 +49,7 @@ _HELPERS: Final[dict[str, Any]] = {
     "uuid_text": primitives.uuid_text,
     "uuid_bytes": primitives.uuid_bytes,
     "pack": struct.pack,
-    **{f"unpack_{code}": unpackers for code, unpackers in primitives.ARRAYS.items()},
+    **{f"unpack_{kind}": unpackers for kind, unpackers in primitives.ARRAYS.items()},
 }
 
 _decoders: dict[tuple[Layout, frozenset[str] | None, bool], Decode] = {}
@@ -523,7 +523,7 @@ def _element(field: Field) -> Field:
 
 
 def _fixed_elements(field: Field, count: str) -> str:
-    code, width = primitives.FIXED[field.type]
+    _, width = primitives.FIXED[field.type]
     if field.type == "uuid":
         return f"[uuid_text(data[at : at + {width}]) for at in range(pos, pos + {count} * {width}, {width})]"
-    return f"list(unpack_{code}[{count}](data, pos))"
+    return f"list(unpack_{field.type}[{count}](data, pos))"

@@ -16,7 +16,7 @@ from kinspect.errors import KinspectError
 from kinspect.protocol import schema
 from kinspect.protocol.importer.definitions import convert, convert_field, parse_json
 from kinspect.protocol.importer.mergedefinitions import restricted
-from kinspect.protocol.tabletext import ApiFile, MessageDefinition
+from kinspect.protocol.tabletext import ApiFile, FieldDefinition, MessageDefinition
 from kinspect.protocol.versions import format_versions
 
 MOST_BYTES: Final = 1 << 20
@@ -24,6 +24,8 @@ MOST_BYTES: Final = 1 << 20
 MOST_FILES: Final = 1000
 MOST_FIELDS: Final = 2000
 """Fields of a message, those of a struct that is used twice counted twice."""
+MOST_OF_ALL: Final = 100_000
+"""Fields of all messages in all versions; Apache's are 7,000."""
 DEEPEST: Final = 20
 """Structs within each other."""
 MOST_VERSIONS: Final = 100
@@ -32,6 +34,9 @@ ORIGIN: Final = "--schema"
 _PRIMITIVES: Final = frozenset(
     "bool int8 int16 uint16 int32 uint32 int64 uuid float64 string bytes records".split()
 )
+_TEXTS: Final = frozenset({"topicName", "groupId", "transactionalId"})
+_NUMBERS: Final = frozenset({"throttle_time_ms", "max_wait_ms"})
+"""Fields that mean one thing in all messages."""
 _KINDS: Final = ("request", "response")
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,99}")
 _VERSIONS: Final = re.compile(r"none|\d{1,3}(-\d{1,3}|\+)?")
@@ -101,12 +106,13 @@ def read_definitions(path: str) -> dict[int, ApiFile]:
         raise KinspectError(f"{path}: {error.strerror or error}") from None
     if len(files) > MOST_FILES:
         raise KinspectError(f"{path}: more than {MOST_FILES:,} files")
+    room = [MOST_OF_ALL]
     halves: dict[int, dict[str, tuple[MessageDefinition, _Source]]] = {}
     for file in files:
         source = _Source(file)
         for entry in source.entries():
             if entry.get("type") in _KINDS:
-                key, message = _message(entry, source)
+                key, message = _message(entry, source, room)
                 source.check(message.kind not in halves.get(key, ()), f"API {key} has another {message.kind}")
                 halves.setdefault(key, {})[message.kind] = message, source
     if not halves:
@@ -133,7 +139,7 @@ def lay_over(path: str) -> None:
     schema.lay_over(apis)
 
 
-def _message(entry: Entry, source: _Source) -> tuple[int, MessageDefinition]:
+def _message(entry: Entry, source: _Source, room: list[int]) -> tuple[int, MessageDefinition]:
     name: Any = entry.get("name")
     key: Any = entry.get("apiKey")
     valid: Any = entry.get("validVersions")
@@ -146,13 +152,19 @@ def _message(entry: Entry, source: _Source) -> tuple[int, MessageDefinition]:
     source.check(not valid.endswith("+"), f"{name}: validVersions without an end")
     if valid == "none":
         return key, MessageDefinition(entry["type"], name, frozenset(), frozenset(), (), {})
-    _, _, last = valid.rpartition("-")
+    first, _, last = valid.rpartition("-")
     source.check(int(last) < MOST_VERSIONS, f"{name}: a version above {MOST_VERSIONS - 1}")
+    names, stem = schema.api_names(), name.removesuffix("Request").removesuffix("Response")
+    source.check(stem == names.get(key) or stem not in names.values(), f"{name}: has another apiKey")
+    known = schema.api(key)
+    table = () if known is None else _fields(known.request if entry["type"] == "request" else known.response)
     structs = _structs(entry, source)
     left = [MOST_FIELDS]
     for each in _list(entry, "fields", source):
-        _check_field(each, structs, source, left, 1)
+        _check_field(each, structs, source, left, 1, table)
     _check_names(entry["fields"], source)
+    room[0] -= (MOST_FIELDS - left[0]) * (int(last) - int(first or last) + 1)
+    source.check(room[0] >= 0, f"more than {MOST_OF_ALL:,} fields in all versions of all messages")
     listeners = entry.get("listeners", [])
     kept = {"apiKey": key, "type": entry["type"], "name": name, "validVersions": valid}
     kept |= {"flexibleVersions": flexible, "fields": entry["fields"], "listeners": []}
@@ -185,10 +197,26 @@ def _list(entry: Entry, name: str, source: _Source) -> list[Any]:
     return list(found)
 
 
+def _fields(message: MessageDefinition) -> tuple[FieldDefinition, ...]:
+    return (*message.fields, *[field for variant in message.variants for field in variant.fields])
+
+
+def _form(kind: str) -> str:
+    """A type, the names of all structs alike."""
+    element = kind.removeprefix("[]")
+    return kind if element in _PRIMITIVES else kind.removesuffix(element) + "struct"
+
+
 def _check_field(
-    field: Any, structs: dict[str, list[Entry]], source: _Source, left: list[int], depth: int
+    field: Any,
+    structs: dict[str, list[Entry]],
+    source: _Source,
+    left: list[int],
+    depth: int,
+    table: tuple[FieldDefinition, ...],
 ) -> None:
-    """Check a field and those below it. `left`: how many more the message may have."""
+    """Check a field and those below it. `left`: how many more the message may have. `table`: the fields that Kafka's
+    struct has: what they mean is told by their names, so that their types hold."""
     source.check(isinstance(field, dict), "a field is an object")
     name, kind = field.get("name"), field.get("type")
     source.check(isinstance(name, str) and _NAME.fullmatch(name), f"no name of a field: {name!r}")
@@ -197,7 +225,15 @@ def _check_field(
     source.check(left[0] >= 0, f"more than {MOST_FIELDS:,} fields")
     source.check(depth <= DEEPEST, f"{name}: structs are nested more than {DEEPEST} deep")
     source.check(isinstance(kind, str), f"{name}: no type")
+    snake = schema.snake_case(name)
+    known = [each for each in table if schema.snake_case(each.name) == snake]
+    forms = {_form(each.type) for each in known}
+    if kind == "bytes" and "records" in forms:  # as definitions before 2.5 have them
+        field["type"] = kind = "records"
     element = kind.removeprefix("[]")
+    source.check(
+        not forms or _form(kind) in forms, f"{name}: {kind}, but Kafka's is {' or '.join(sorted(forms))}"
+    )
     source.check("versions" in field or "taggedVersions" in field, f"{name}: no versions")
     for key in _VERSION_KEYS:
         text = field.get(key, "none")
@@ -210,6 +246,9 @@ def _check_field(
     )
     entity = field.get("entityType", "entity")
     source.check(isinstance(entity, str) and _NAME.fullmatch(entity), f"{name}: entityType: {entity!r}")
+    source.check(entity not in _TEXTS or element == "string", f"{name}: a {entity} is no {kind}")
+    source.check(snake not in _NUMBERS or kind == "int32", f"{name}: a time in ms is no {kind}")
+    source.check(kind != "[]records", f"{name}: there is no type {kind!r}")
     default = field.get("default")
     plain = default is None or isinstance(default, (str, int, bool))
     source.check(
@@ -223,8 +262,9 @@ def _check_field(
     source.check(_NAME.fullmatch(element) and element[0].isupper(), f"{name}: there is no type {kind!r}")
     below: Any = field.get("fields") or structs.get(element)
     source.check(isinstance(below, list) and below, f"{name}: there is no struct {element}")
+    inner = tuple([part for each in known for part in each.fields])
     for each in below:
-        _check_field(each, structs, source, left, depth + 1)
+        _check_field(each, structs, source, left, depth + 1, inner)
     _check_names(below, source)
 
 

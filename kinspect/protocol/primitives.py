@@ -52,7 +52,7 @@ class _ArrayUnpackers(dict[int, Callable[[bytes, int], tuple[Any, ...]]]):
         return unpack
 
 
-ARRAYS: Final = {code: _ArrayUnpackers(code) for code, _ in FIXED.values() if len(code) == 1}
+ARRAYS: Final = {kind: _ArrayUnpackers(code) for kind, (code, _) in FIXED.items() if len(code) == 1}
 
 
 class TooLarge(Malformed):

@@ -11,6 +11,8 @@ from support import fork
 from support.captures import CAPTURES
 from support.fork import KEY, REQUEST, RESPONSE, TEXT
 
+from kinspect import answer as answer_of
+from kinspect import read as read_capture
 from kinspect.errors import KinspectError
 from kinspect.protocol import (
     compiler,
@@ -135,6 +137,21 @@ def test_with_definitions_of_a_release_messages_are_read_and_written_byte_for_by
         schema.lay_over({})
 
 
+@pytest.mark.parametrize(
+    ("answer", "renamed"),
+    [("brokers", "MinVersion"), ("settings", "MinVersion"), ("settings", "NodeId")],
+)
+def test_what_definitions_call_otherwise_ends_in_a_result_or_one_error(read, answer, renamed):
+    found = read(definitions_of("4.4.0").replace(f'"{renamed}"', '"Renamed"'))
+    try:
+        schema.lay_over(found)
+        assert all(each.api for each in read_capture(CAPTURES / "4.4.0/nano.pcap"))
+        with suppress(KinspectError):
+            assert "rows" in answer_of(answer, CAPTURES / "4.4.0/nano.pcap")
+    finally:
+        schema.lay_over({})
+
+
 def both_ways(vector):
     """A vector's message, and its bytes written again."""
     if vector.direction == "request":
@@ -235,6 +252,18 @@ def test_what_is_laid_over_next_is_all_there_is(read):
     assert found == [first, ("UpdateLicence", {"licence": "ab", **told}), (None, None), first]
 
 
+def test_records_that_older_definitions_call_bytes_are_records(read):
+    text = definitions_of("0.10.2.0")
+    assert '"type": "records"' in text
+    assert read(text.replace('"type": "records"', '"type": "bytes"')) == read(text)
+
+
+def test_a_field_of_kafkas_has_its_type(read):
+    text = definitions_of("4.4.0").replace('"NodeId", "type": "int32"', '"NodeId", "type": "string"')
+    with pytest.raises(KinspectError, match="NodeId: string, but Kafka's is int32"):
+        read(text)
+
+
 # ---------------------------------------------------------------------- what is refused
 
 
@@ -261,6 +290,15 @@ def line_of(text, part):
         ("[", "[[", "", "no JSON"),
         ('"type": "int32"', '"type": "[]Node"', '"NodeId"', "nested more than"),
         ('"UpdateLicenseResponse"', '"import os"', "", "no name of a message"),
+        ('"type": "string"', '"type": "[]records"', '"License"', "there is no type"),
+        ('"ErrorCode"', '"MaxWaitMs"', '"MaxWaitMs"', "is no int16"),
+        (
+            '"about": "A text."',
+            '"entityType": "topicName", "type": "int8"',
+            '"License"',
+            "a topicName is no int8",
+        ),
+        ("UpdateLicenseRequest", "EnvelopeRequest", '"EnvelopeRequest"', "has another apiKey"),
     ],
 )
 def test_an_error_names_the_file_and_the_line(read, old, new, at, said):

@@ -34,9 +34,13 @@ def offered(answer: WireMessage) -> Ranges | None:
 def _offered(body: bytes, version: int) -> Ranges | None:
     decoded = decode_body(API_VERSIONS, version, RESPONSE, body, 0, len(body), _RANGES)
     found = decoded.body
-    if found is None or not decoded.complete or decoded.problems or found["error_code"]:
+    if found is None or not decoded.complete or decoded.problems or found.get("error_code"):
         return None
-    return {each["api_key"]: (each["min_version"], each["max_version"]) for each in found["api_keys"] or ()}
+    keys = found.get("api_keys") or ()
+    try:
+        return {each["api_key"]: (each["min_version"], each["max_version"]) for each in keys}
+    except KeyError:  # a user's definition lacks one
+        return None
 
 
 def is_outside(ranges: Ranges, api_key: int, version: int) -> bool:

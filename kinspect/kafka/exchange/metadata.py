@@ -110,9 +110,11 @@ def _nodes(body: dict[str, Any], paths: FieldPaths) -> list[tuple[str, int, int]
 
 def _addresses(struct: dict[str, Any]) -> Iterator[tuple[str, int]]:
     """IP addresses and ports in a node's struct or its listeners'; hosts given by name are left out."""
-    for end in (struct, *(struct.get(LISTENERS) or ())):
-        ip = ip_text(end.get(HOST) or "")
-        if ip is not None and PORT in end:
+    listeners = struct.get(LISTENERS)
+    for end in (struct, *(listeners if isinstance(listeners, list) else ())):
+        host = end.get(HOST) if isinstance(end, dict) else None
+        ip = ip_text(host) if isinstance(host, str) else None
+        if ip is not None and isinstance(end.get(PORT), int):
             yield ip, end[PORT]
 
 

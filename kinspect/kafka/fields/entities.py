@@ -29,7 +29,7 @@ def is_topic_list(field: Field) -> bool:
 
 
 def is_topic_id(field: Field) -> bool:
-    return field.type == "uuid" and field.name == TOPIC_ID
+    return field.type == "uuid" and not field.array and field.name == TOPIC_ID
 
 
 def is_topic(field: Field) -> bool:
@@ -62,11 +62,12 @@ def is_transactional_id(field: Field) -> bool:
 
 
 def is_error_code(field: Field) -> bool:
-    return field.type == "int16" and (field.name == "error_code" or field.name.endswith("_error_code"))
+    named = field.name == "error_code" or field.name.endswith("_error_code")
+    return named and field.type == "int16" and not field.array
 
 
 def is_error_message(field: Field) -> bool:
-    return field.name == "error_message"
+    return field.name == "error_message" and field.type == "string" and not field.array
 
 
 def is_records(field: Field) -> bool:

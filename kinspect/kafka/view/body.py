@@ -260,7 +260,11 @@ class _BodyWriter:
         place = (self._layout.name, name)
         if place in GROUP_BYTES:
             return self._read_bytes(name, self._group_bytes(GROUP_BYTES[place]), False), True
-        if self._layout.name in _ENVELOPES and field.type == "bytes":
+        if (
+            self._layout.name in _ENVELOPES
+            and field.type == "bytes"
+            and not (field.array and self._view.show_secrets)
+        ):
             return self._read_bytes(name, self._envelope(name), None), True
         form = self._view.forms.get(field.type)
         return (None if form is None else _formed(name, field.array, form)), False
@@ -310,7 +314,7 @@ class _BodyWriter:
             "request_principal": lambda value, _: envelope.principal(value),
             "client_host_address": lambda value, _: envelope.address(value),
         }
-        return readers[name]
+        return readers.get(name, lambda value, _: None)
 
     def _inner(self, inner: envelope.InnerMessage | None, scope: Scope) -> Struct | None:
         if inner is None:

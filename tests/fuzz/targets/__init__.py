@@ -9,7 +9,19 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Protocol, cast
 
-NAMES = ("pcap", "pcapng", "snoop", "erf", "link", "tcp", "session", "decoders", "records", "tls")
+NAMES = (
+    "pcap",
+    "pcapng",
+    "snoop",
+    "erf",
+    "link",
+    "tcp",
+    "session",
+    "decoders",
+    "schema",
+    "records",
+    "tls",
+)
 
 
 class Target(Protocol):
