@@ -360,6 +360,14 @@ class Connect(Answer):
                 ending.severity = SEVERITIES.index(NOTE)
         rows = [self._row(key, ending, told.get(key[1:3])) for key, ending in together.items()]
         self.unproven = [*self._failed_tls(strange, context)]
+        tried = {*ports, *(key[1:3] for key in endings)}
+        numbers = {number for _, number in tried}
+        is_tried = any(at in tried if ip_text(at[0]) else at[1] in numbers for at in told)
+        if told and not is_tried and not context.options:
+            self.unproven.append(
+                f"no connection to {wording.listed(sorted(by[2] for by in told.values()))}, as advertised: "
+                "the name may not resolve, or the capture lacks it"
+            )
         nameless = sum(row["count"] for row in rows if row["client_id"] is None)
         if nameless and not context.chooses("--client-id", ()):
             self.unproven.append(f"{wording.counted(nameless, 'failure')} of which --client-id is not known")
