@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.protocol import schema
 from kinspect.protocol.schema import Layout
 
+_made: dict[None, tuple[Layout, ...]] = {}
+schema.MADE.append(_made)
 
-@cache
+
 def all_layouts() -> tuple[Layout, ...]:
     """The layouts of the table: requests and responses, records, headers. What fuzzing found counts on the order."""
+    if None not in _made:
+        _made[None] = (*_layouts(),)
+    return _made[None]
+
+
+def _layouts() -> list[Layout]:
     found = [
         layout
         for api in schema.apis()
@@ -27,4 +33,4 @@ def all_layouts() -> tuple[Layout, ...]:
     for direction in (REQUEST, RESPONSE):
         for version in sorted(schema.header_versions(direction)):
             found.append(schema.header_layout(direction, version))
-    return tuple(found)
+    return found
