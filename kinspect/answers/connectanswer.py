@@ -65,9 +65,6 @@ no_answer
 refused
     A reset answers the SYN: the host is there, and nothing listens on the port.
     Check that the broker runs, and that advertised.listeners tells the port that it listens on.
-refused note
-    A reset answered the SYN; later the port accepted a connection, as a broker does that has started.
-    Nothing is to be done if the broker was started or started again then.
 unreachable
     A router or host says by ICMP that packets do not get there.
     Check routes and firewalls to this address, and that advertised.listeners tells one that can be reached.
@@ -135,8 +132,8 @@ churn
     The client opens connections far too often.
     Make one client and keep it, instead of one for each message.
 """
-"""The problems, those that explain most first: what each means, and what to do. A code, alert, sender, severity or
-older side behind a name: of that alone."""
+"""The problems, those that explain most first: what each means, and what to do. A code, alert, sender or older
+side behind a name: of that alone."""
 _LINES = [line.strip() for line in _TABLE.strip().splitlines()]
 _MEANINGS = dict(zip(_LINES[::3], map(Meaning, _LINES[1::3], _LINES[2::3]), strict=True))
 PROBLEMS = [name for name in _MEANINGS if " " not in name]
@@ -350,14 +347,10 @@ class Connect(Answer):
             of_kafka = port.kafka or (ip, number) in told
             found = together if of_kafka else strange
             found.setdefault((client_ip, ip, number, problem, of_use), _Ending()).merge(ending)
-        accepted: dict[tuple[str, int], int] = {}
-        for (_, ip, number, *_), ending in self._connected.items():
-            accepted[ip, number] = max(accepted.get((ip, number), 0), ending.last or 0)
         down = {key[1:3] for key in together if key[3] == "refused"}
         for (_, ip, number, problem, _), ending in together.items():
-            is_stopped = problem == "closed_idle" and (ip, number) in down
-            if is_stopped or (problem == "refused" and (ending.last or 0) < accepted.get((ip, number), 0)):
-                ending.severity = SEVERITIES.index(NOTE)
+            if problem == "closed_idle" and (ip, number) in down:
+                ending.severity = SEVERITIES.index(NOTE)  # the broker was stopped
         rows = [self._row(key, ending, told.get(key[1:3])) for key, ending in together.items()]
         self.unproven = [*self._failed_tls(strange, context)]
         tried = {*ports, *(key[1:3] for key in endings)}
@@ -394,7 +387,7 @@ class Connect(Answer):
         ids = ending.ids or (known.ids if known is not None else set())
         detail = _detail(problem, ending, use)
         severity = _SEVERITIES.get(problem, SEVERITIES[ending.severity or 0])
-        words = detail["code"], detail["alert"], detail["sender"], severity, _older(use)
+        words = detail["code"], detail["alert"], detail["sender"], _older(use)
         found = (_MEANINGS.get(f"{problem} {word}") for word in words)
         meaning = next(filter(None, found), _MEANINGS[problem])
         return {

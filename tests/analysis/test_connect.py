@@ -212,16 +212,6 @@ def test_refused_again_and_again(told):
     assert (rows[0]["count"], len(rows[0]["frames"])) == (7, 5)
 
 
-def test_refused_until_the_broker_has_started(told):
-    first, accepted, last = (later(1).syn().reset(BROKER), later(2), later(3).syn().reset(BROKER))
-    accepted.open().fin(CLIENT).fin(BROKER)
-    other = later(2, port=9094).open().fin(CLIENT).fin(BROKER)
-    assert [told(first, other)[0][key] for key in ("problem", "severity")] == ["refused", "error"]
-    found = {row["problem"]: row for row in told(first, accepted)}["refused"]
-    assert (found["severity"], found["meaning"].partition(";")[0]) == ("note", "A reset answered the SYN")
-    assert told(first, accepted, last)[0]["severity"] == "error", "it went away again"
-
-
 def test_unreachable(told):
     assert problem(told(later().syn().icmp(3, 1))) == (
         "unreachable",
