@@ -174,21 +174,18 @@ class Answer(ABC):
             return
         self.exchanges += 1
         try:
-            self._take_once(exchange, passes)
+            asked = self._requests.first(exchange)
+            if asked is not None and (membership := self._memberships.of(asked.group)) is not None:
+                membership.add(asked.joins, exchange.key)
+            self.add(self._opened(exchange, passes) if exchange.api_key == ENVELOPE else exchange)
+            own = forwards.own_request(exchange)
+            if own is not None and (kept := self._forwards.of()) is not None:
+                self.keep(kept.own, own)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             if not schema.LAID_OVER:
                 raise
             told = f"{type(error).__name__}: {error}"
             raise KinspectError(f"{exchange.api} is defined otherwise than an answer needs: {told}") from None
-
-    def _take_once(self, exchange: Exchange, passes: Passes | None) -> None:
-        asked = self._requests.first(exchange)
-        if asked is not None and (membership := self._memberships.of(asked.group)) is not None:
-            membership.add(asked.joins, exchange.key)
-        self.add(self._opened(exchange, passes) if exchange.api_key == ENVELOPE else exchange)
-        own = forwards.own_request(exchange)
-        if own is not None and (kept := self._forwards.of()) is not None:
-            self.keep(kept.own, own)
 
     def _opened(self, exchange: Exchange, passes: Passes | None) -> Exchange:
         """An Envelope without what it holds, which is kept until it is known whether the client's request is seen."""

@@ -13,7 +13,7 @@ from kinspect.analysis.offsetranges import GrowingRanges, Range
 from kinspect.analysis.recordfates import ENDS, NONE, Place, RecordFates, SentBatch
 from kinspect.analysis.txnhistory import ABORTED, COMMITTED, FENCING, UNANSWERED
 from kinspect.filters.filter import connection_ends
-from kinspect.filters.values import DIRECTIONS
+from kinspect.filters.values import CONSUMED, PRODUCED, REPLICATED
 from kinspect.kafka.connection.kafkaconnection import TLS
 from kinspect.kafka.connection.roles import CONSUMER, FOLLOWER
 from kinspect.kafka.exchange.exchange import Exchange
@@ -34,7 +34,6 @@ from kinspect.protocol.apikeys import (
 
 Struct = dict[str, Any]
 
-PRODUCED, CONSUMED, REPLICATED = DIRECTIONS
 KEYS: Final = tuple(
     """
     timestamp record_timestamp timestamp_type direction topic topic_id partition offset key key_encoding value
@@ -222,7 +221,7 @@ class RecordRows:
             if first is None or last is None or last < first:
                 continue
             if batch["is_control"]:
-                kinds = [_MARKERS.get(_control_type(record) or "") for record in batch["records"]]
+                kinds = _marker_kinds(batch)
                 markers.setdefault(batch["producer_id"], []).extend(
                     (first, kind) for kind in kinds if kind is not None
                 )
@@ -237,7 +236,7 @@ class RecordRows:
         self, where: Struct, batch: Struct, offset: int | None, sent: int | None
     ) -> tuple[str | None, int]:
         if batch["is_control"]:
-            kinds = [_MARKERS.get(_control_type(record) or "") for record in batch["records"]]
+            kinds = _marker_kinds(batch)
             return (ENDS[kinds[0]] if kinds and kinds[0] is not None else NONE), 0
         if not batch["is_transactional"]:
             return NONE, 0
@@ -361,6 +360,11 @@ def _sent(where: Struct, batch: Struct) -> SentBatch:
 def _control_type(record: Struct) -> str | None:
     kind: str | None = (record.get("key_decoded") or {}).get("type")
     return kind
+
+
+def _marker_kinds(batch: Struct) -> list[bool | None]:
+    """Whether each record of a control batch commits a transaction; None: it is no marker."""
+    return [_MARKERS.get(_control_type(record) or "") for record in batch["records"]]
 
 
 def _around(line: Struct, side: str) -> Struct:

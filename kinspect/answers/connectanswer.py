@@ -386,13 +386,12 @@ class Connect(Answer):
         known = self._ids.known(client_ip) if problem in _OF_ADDRESS else None
         ids = ending.ids or (known.ids if known is not None else set())
         detail = _detail(problem, ending, use)
-        severity = _SEVERITIES.get(problem, SEVERITIES[ending.severity or 0])
         words = detail["code"], detail["alert"], detail["sender"], _older(use)
         found = (_MEANINGS.get(f"{problem} {word}") for word in words)
         meaning = next(filter(None, found), _MEANINGS[problem])
         return {
             "problem": problem,
-            "severity": severity,
+            "severity": _SEVERITIES.get(problem, SEVERITIES[ending.severity or 0]),
             "client_ip": client_ip,
             "client_id": next(iter(ids)) if len(ids) == 1 else None,
             "broker": endpoint(ip, number),

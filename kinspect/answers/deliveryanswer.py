@@ -30,7 +30,6 @@ from kinspect.answers.celltexts import NOTE, listed, plain
 from kinspect.answers.definition import Definition, Key
 from kinspect.answers.latencyanswer import QUANTILES, frames_object, frames_of, milliseconds_text, quantiles
 from kinspect.answers.topicsanswer import (
-    CONSUMED,
     FETCHED_FIELDS,
     READER_KEYS,
     RECORD_APIS,
@@ -42,6 +41,7 @@ from kinspect.answers.topicsanswer import (
     topics_in,
 )
 from kinspect.filters.filterdefinitions import GAP, TIMES, cutting_more
+from kinspect.filters.values import CONSUMED
 from kinspect.kafka.bodysummary import RecordField, RecordRoom
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import milliseconds

@@ -14,8 +14,9 @@ from kinspect.analysis.record import GREATEST, LATEST, Record, later
 from kinspect.analysis.windows import Windows
 from kinspect.answers.celltexts import NOTE, listed, plain, reading, software
 from kinspect.answers.definition import Clock, Definition, Key
-from kinspect.answers.topicsanswer import CONSUMED, REPLICATED, Struct, direction_of, message_body
+from kinspect.answers.topicsanswer import Struct, direction_of, message_body
 from kinspect.filters.filterdefinitions import CLIENTS, CONNECTIONS, END, START, cutting_more
+from kinspect.filters.values import CONSUMED, REPLICATED
 from kinspect.kafka.bodysummary import RecordField, RecordRoom, batch_count
 from kinspect.kafka.connection.roles import CONSUMER, FOLLOWER, HIDDEN, PRODUCER, role_of
 from kinspect.kafka.exchange.exchange import Exchange

@@ -15,6 +15,7 @@ from kinspect.analysis.grouptopics import MEMBER_APIS, TYING, ClientGroups
 from kinspect.analysis.record import GREATEST, TimedRecord, later
 from kinspect.answers.celltexts import ERROR, known, listed, plain, software
 from kinspect.answers.definition import Definition, Key
+from kinspect.filters.values import CONSUMED, PRODUCED, REPLICATED
 from kinspect.kafka.bodysummary import RecordField, RecordRoom
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.wire.fetched import Partitions, TopicRef, topic_ref
@@ -24,7 +25,6 @@ from kinspect.output.columns import Column
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import FETCH, PRODUCE, SHARE_FETCH
 
-PRODUCED, CONSUMED, REPLICATED = "produce", "consume", "replicate"
 TOPICS_COUNTED = ROWS_KEPT
 """Most topics that a request of a fetch session is counted for, though it stands for more and does not name them."""
 NO_TOPIC: TopicRef = (None, None)

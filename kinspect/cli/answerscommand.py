@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,13 +26,14 @@ from kinspect.cli.options import (
     LIMITS,
     LINES_ALONE,
     OUTPUT_FILE,
+    TABLE_SHOWN,
     Sectioned,
+    asked_format,
     make_caps,
     make_style,
     options,
     usage,
 )
-from kinspect.cli.outfile import STANDARD
 from kinspect.cli.outputoptions import INPUT_FILES
 from kinspect.cli.readrun import ReadRun, open_run, run_options
 from kinspect.cli.schemaoption import SCHEMA
@@ -56,9 +56,7 @@ SHOWN = (
         help="auto: table on a terminal, else json; jsonl: a row a line; csv: lists joined by semicolons.",
     ),
     click.option("-q", "--quiet", is_flag=True, help="No messages on how far reading has got."),
-    click.option("--progress/--no-progress", default=None, help="Show the progress of reading."),
-    click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colours."),
-    click.option("--utc", is_flag=True, help="Tables in UTC (else local time; JSON is always UTC)."),
+    *TABLE_SHOWN,
     click.option("--wide", is_flag=True, help="Cut nothing in tables."),
 )
 
@@ -199,10 +197,4 @@ def make_next_command(captures: Sequence[str], values: dict[str, Any]) -> NextCo
 
 def answer_format(values: dict[str, Any]) -> str:
     """The format that the options ask for."""
-    if values["format_name"] != AUTO:
-        return str(values["format_name"])
-    return (
-        answerobject.TABLE
-        if values["output"] in (None, STANDARD) and sys.stdout.isatty()
-        else answerobject.JSON
-    )
+    return asked_format(values, answerobject.JSON)

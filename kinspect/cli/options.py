@@ -82,6 +82,13 @@ def payload_option(text: str) -> Option:
     return click.option("--payload", type=click.Choice(list(PAYLOADS)), default="none", help=text)
 
 
+def asked_format(values: dict[str, Any], other: str) -> str:
+    """The format that the options ask for; `auto`: a table on a terminal, else the other one."""
+    if values["format_name"] != AUTO:
+        return str(values["format_name"])
+    return TABLE if values["output"] in (None, STANDARD) and sys.stdout.isatty() else other
+
+
 OUTPUT_FILE = (
     click.option(
         "-o",
@@ -105,6 +112,17 @@ def emit_option(types: Sequence[str]) -> Option:
     )
 
 
+SHOW_SECRETS = click.option("--show-secrets", is_flag=True, help="Print passwords, tokens and the like.")
+TABLE_SHOWN = (
+    click.option("--progress/--no-progress", default=None, help="Show the progress of reading."),
+    click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colours."),
+    click.option("--utc", is_flag=True, help="Tables in UTC (else local time; JSON is always UTC)."),
+)
+ROWS_SHOWN = (
+    click.option("-q", "--quiet", is_flag=True, help="No closing summary."),
+    *TABLE_SHOWN,
+    click.option("--wide", is_flag=True, help="Cut nothing in tables: rows may be longer than a line."),
+)
 SHOWN = (
     click.option(
         "--fields",
@@ -132,7 +150,7 @@ SHOWN = (
     ),
     click.option("--records", is_flag=True, help="Decode records."),
     payload_option("Show records' keys and values; none: their sizes only."),
-    click.option("--show-secrets", is_flag=True, help="Print passwords, tokens and the like."),
+    SHOW_SECRETS,
     click.option(
         "--no-users",
         is_flag=True,
@@ -146,11 +164,7 @@ SHOWN = (
         help="64-bit integers of bodies as text, for tools that read numbers as floats.",
     ),
     click.option("--limit", type=COUNT, metavar="N", help="Stop after N lines that passed the filters."),
-    click.option("-q", "--quiet", is_flag=True, help="No closing summary."),
-    click.option("--progress/--no-progress", default=None, help="Show the progress of reading."),
-    click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colours."),
-    click.option("--utc", is_flag=True, help="Tables in UTC (else local time; JSON is always UTC)."),
-    click.option("--wide", is_flag=True, help="Cut nothing in tables: rows may be longer than a line."),
+    *ROWS_SHOWN,
 )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from base64 import b64decode
 from importlib import import_module
 from typing import Any
@@ -21,7 +20,10 @@ from kinspect.cli.options import (
     LIMITS,
     LINES_ALONE,
     OUTPUT_FILE,
+    ROWS_SHOWN,
+    SHOW_SECRETS,
     Sectioned,
+    asked_format,
     filter_option,
     make_caps,
     make_style,
@@ -29,7 +31,6 @@ from kinspect.cli.options import (
     payload_option,
     usage,
 )
-from kinspect.cli.outfile import STANDARD
 from kinspect.cli.readrun import LimitReachedError, open_run, run_options
 from kinspect.cli.schemaoption import SCHEMA
 from kinspect.cli.types import COUNT
@@ -64,7 +65,7 @@ SHOWN = (
     payload_option(
         "Show keys, values and headers' values; none: their sizes only. Filters by them work without."
     ),
-    click.option("--show-secrets", is_flag=True, help="Print passwords, tokens and the like."),
+    SHOW_SECRETS,
     click.option(
         "--control", is_flag=True, help="Also control records: markers of transactions, and KRaft's."
     ),
@@ -74,11 +75,7 @@ SHOWN = (
         help="Each topic, partition and offset once, the first that passes; no records whose offset is not known.",
     ),
     click.option("--limit", type=COUNT, metavar="N", help="Stop after N records."),
-    click.option("-q", "--quiet", is_flag=True, help="No closing summary."),
-    click.option("--progress/--no-progress", default=None, help="Show the progress of reading."),
-    click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colours."),
-    click.option("--utc", is_flag=True, help="Tables in UTC (else local time; JSON is always UTC)."),
-    click.option("--wide", is_flag=True, help="Cut nothing in tables: rows may be longer than a line."),
+    *ROWS_SHOWN,
 )
 CHOOSING = tuple(filter_option(name, row) for name, row in RECORD_FILTERS.items())
 OTHER_FILTERS = tuple(
@@ -114,7 +111,7 @@ def records(captures: tuple[str, ...], once: bool, control: bool, **values: Any)
     )
     run = open_run(asked, timeline, interrupt, sink)
     run.counts_errors = False
-    written = import_module(FORMATS[_format(values)]).open_rows(
+    written = import_module(FORMATS[asked_format(values, JSONL)]).open_rows(
         Opening(run.stream, asked.view, make_style(values)), KEYS
     )
     run.stream.file.put_header(written.header)
@@ -123,13 +120,6 @@ def records(captures: tuple[str, ...], once: bool, control: bool, **values: Any)
         run.run()
         status = run.close()
     return interrupt.status or status
-
-
-def _format(values: dict[str, Any]) -> str:
-    """The format that the options ask for."""
-    if values["format_name"] != AUTO:
-        return str(values["format_name"])
-    return TABLE if values["output"] in (None, STANDARD) and sys.stdout.isatty() else JSONL
 
 
 class RecordSink(Sink):

@@ -12,6 +12,7 @@ from kinspect.filters.filterdefinitions import FILTERS, option_of
 from kinspect.filters.timedpattern import TimedPattern
 from kinspect.filters.values import (
     DIRECTIONS,
+    PRODUCED,
     Patterns,
     Predicate,
     TopicId,
@@ -173,7 +174,6 @@ RECORD_FILTERS: dict[str, RecordFilterDefinition] = {
     "committed": RecordFilterDefinition(
         help="Only records of committed transactions, and of none.",
         metavar=None,
-        known=_one("transaction"),
     ),
 }
 """The filters of rows by name, in the order of the help. Those that have the name of a filter of exchanges stand in its
@@ -192,7 +192,6 @@ class RecordFilter:
         self._prepared: list[_Prepared] = []
         self._tests: list[tuple[str, RowTest]] = []
         self.committed = bool(given.get("committed"))
-        self.options = [option_of(name) for name in RECORD_FILTERS if given.get(name)]
         self.needs_payload = any(RECORD_FILTERS[name].payload for name in RECORD_FILTERS if given.get(name))
         for name, row in RECORD_FILTERS.items():
             if given.get(name) and name != "committed":
@@ -220,7 +219,7 @@ class RecordFilter:
         offset may not have been written."""
         if not self.committed:
             return True
-        is_written = row["offset"] is not None or row["direction"] != "produce"
+        is_written = row["offset"] is not None or row["direction"] != PRODUCED
         outcome = row["transaction"]
         if outcome is None or (outcome in COMMITTED and not is_written):
             self._count("--committed")

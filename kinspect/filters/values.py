@@ -42,7 +42,7 @@ API_KEYS, PORTS = range(1 << 15), range(1 << 16)
 ERROR_CODES = range(-(1 << 15), 1 << 15)
 DIGITS_MOST = 9
 OCTETS, OCTET_MOST = 4, 255
-DIRECTIONS = ("produce", "consume", "replicate")
+PRODUCED, CONSUMED, REPLICATED = DIRECTIONS = ("produce", "consume", "replicate")
 """How records go."""
 
 _EPOCH_START = datetime(1970, 1, 1, tzinfo=UTC)

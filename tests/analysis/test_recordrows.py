@@ -11,6 +11,7 @@ from kinspect.analysis.recordrows import KEYS, RecordRows, SeenOffsets
 from kinspect.kafka.view.view import View
 
 REFUSED = None
+DEFAULT = View()
 """The outcome of a record that a broker refused."""
 CASES = {
     "captures/0.11.0.3/transactions.pcap.gz": {"committed", "aborted", "none", REFUSED},
@@ -25,7 +26,7 @@ CASES = {
 }
 
 
-def rows_of(capture, control=False, view=View()):  # noqa: B008
+def rows_of(capture, control=False, view=DEFAULT):
     rows = []
     maker = RecordRows(view, lambda found: found, rows.append, control)
     for exchange in kinspect.read(capture):
