@@ -110,7 +110,7 @@ def with_wrong_times(draw, name):
     return content
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     files=st.tuples(with_wrong_times(b"0"), with_wrong_times(b"1"), with_wrong_times(b"2")),
     block_size=st.sampled_from([20, 1000, 100_000]),
