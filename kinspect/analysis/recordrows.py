@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from kinspect.analysis.client import ClientKey, client_key
-from kinspect.analysis.groupevents import bodies
 from kinspect.analysis.heldrows import HeldRows, Rows
 from kinspect.analysis.lags import are_aborted
+from kinspect.analysis.messagebody import Struct, direction_of, message_body
 from kinspect.analysis.offsetranges import GrowingRanges, Range
 from kinspect.analysis.recordfates import ENDS, NONE, Place, RecordFates, SentBatch
 from kinspect.analysis.txnhistory import ABORTED, COMMITTED, FENCING, UNANSWERED
@@ -31,8 +31,6 @@ from kinspect.protocol.apikeys import (
     SHARE_FETCH,
     WRITE_TXN_MARKERS,
 )
-
-Struct = dict[str, Any]
 
 KEYS: Final = tuple(
     """
@@ -184,14 +182,13 @@ class RecordRows:
     def _fetched(self, exchange: Exchange) -> Iterator[tuple[str | None, int, Rows]]:
         if exchange.response is None:
             return
-        asked, _ = bodies(exchange, (_FETCHED, _FETCHED))
+        asked, whole = message_body(exchange.request, _FETCHED)
         line = self._views[RESPONSE].exchange(exchange)
         answered = line[RESPONSE]["body"] or {}
         if exchange.request is None:
             direction = _DIRECTIONS.get(exchange.role or "")
         else:
-            replica = (asked.get("replica_state") or asked).get("replica_id", -1)
-            direction = REPLICATED if replica >= 0 else CONSUMED
+            direction = CONSUMED if exchange.api_key == SHARE_FETCH else direction_of(asked, whole)
         client = client_key(exchange)
         group = asked.get("group_id") or (self._groups.get(client) if direction == CONSUMED else None)
         around = {**_around(line, RESPONSE), "direction": direction, "group": group}

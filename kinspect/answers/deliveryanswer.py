@@ -24,6 +24,7 @@ from kinspect.analysis.delays import (
 )
 from kinspect.analysis.grouptopics import MEMBER_APIS, TYING, ClientGroups
 from kinspect.analysis.lags import read_batches
+from kinspect.analysis.messagebody import direction_of, message_body
 from kinspect.analysis.offsetranges import joined
 from kinspect.analysis.record import GREATEST, Record
 from kinspect.answers.celltexts import NOTE, listed, plain
@@ -34,9 +35,7 @@ from kinspect.answers.topicsanswer import (
     READER_KEYS,
     RECORD_APIS,
     USE_KEYS,
-    direction_of,
     index_of,
-    message_body,
     reading_topic,
     topics_in,
 )

@@ -10,11 +10,11 @@ from typing import Any, Final, NamedTuple
 from kinspect.analysis.answer import Answer, ResultContext, Row
 from kinspect.analysis.client import client_key, newest_versions
 from kinspect.analysis.histogram import Histogram
+from kinspect.analysis.messagebody import Struct, direction_of, message_body
 from kinspect.analysis.record import GREATEST, LATEST, Record, later
 from kinspect.analysis.windows import Windows
 from kinspect.answers.celltexts import NOTE, listed, plain, reading, software
 from kinspect.answers.definition import Clock, Definition, Key
-from kinspect.answers.topicsanswer import Struct, direction_of, message_body
 from kinspect.filters.filterdefinitions import CLIENTS, CONNECTIONS, END, START, cutting_more
 from kinspect.filters.values import CONSUMED, REPLICATED
 from kinspect.kafka.bodysummary import RecordField, RecordRoom, batch_count

@@ -12,10 +12,11 @@ from kinspect.analysis.answer import ROWS_KEPT, Answer, ResultContext, Row
 from kinspect.analysis.client import client_key
 from kinspect.analysis.delivered import delivered
 from kinspect.analysis.grouptopics import MEMBER_APIS, TYING, ClientGroups
+from kinspect.analysis.messagebody import Struct, direction_of, message_body
 from kinspect.analysis.record import GREATEST, TimedRecord, later
 from kinspect.answers.celltexts import ERROR, known, listed, plain, software
 from kinspect.answers.definition import Definition, Key
-from kinspect.filters.values import CONSUMED, PRODUCED, REPLICATED
+from kinspect.filters.values import CONSUMED, PRODUCED
 from kinspect.kafka.bodysummary import RecordField, RecordRoom
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.wire.fetched import Partitions, TopicRef, topic_ref
@@ -55,7 +56,6 @@ FETCHED_FIELDS = frozenset(
     """.split()
 )
 
-Struct = dict[str, Any]
 READER_KEYS: Mapping[str, tuple[str, ...]] = {"--topic": ("topic", "topic_id"), "--group": ("groups",)}
 """Keys that filters choose by, of a row of a topic and who reads it."""
 
@@ -253,14 +253,6 @@ def _row(key: tuple[Any, ...], topic_id: str | None, use: TopicUse, groups: list
     }
 
 
-def message_body(message: WireMessage | None, fields: frozenset[str]) -> tuple[Struct, bool]:
-    """The fields of a message, as far as it could be read; and whether that was to its end."""
-    if message is None:
-        return {}, False
-    decoded = message.facts(fields)
-    return decoded.body or {}, decoded.complete and decoded.body is not None
-
-
 def topics_in(body: Struct | None, topics: str, partitions: str) -> dict[TopicRef, list[Struct]]:
     """What a body has of each topic's partitions. Brokers may name a topic more than once."""
     found: dict[TopicRef, list[Struct]] = {}
@@ -282,14 +274,6 @@ def _asked_for(exchange: Exchange, asked: Struct, whole: bool) -> Partitions:
     )
     others = whole and session is not None and not session.whole
     return {**found, NO_TOPIC: frozenset()} if others else found
-
-
-def direction_of(asked: Struct, whole: bool) -> str | None:
-    """Of a Fetch; None if it was cut before its replica."""
-    replica = (asked.get("replica_state") or asked).get("replica_id")
-    if replica is None:
-        return CONSUMED if whole else None
-    return REPLICATED if replica >= 0 else CONSUMED
 
 
 def index_of(partition: Struct) -> int | None:

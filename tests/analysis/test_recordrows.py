@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from support.captures import CAPTURES
+from support.packets import cut_at, nanosecond_pcap, packets, tcp
 
 import kinspect
 from kinspect.analysis.recordrows import KEYS, RecordRows, SeenOffsets
@@ -80,6 +82,24 @@ def test_a_share_groups_rows_have_its_group_and_others_that_of_their_client():
         row for row in rows_of("captures/4.4.0/groups_classic.pcap.gz") if row["direction"] == "consume"
     ]
     assert {row["group"] for row in consumed} >= {"pc-grp-librdkafka"}
+
+
+def test_a_fetch_cut_before_its_replica_id_has_the_direction_that_topics_says(tmp_path):
+    whole, part = CAPTURES / "4.4.0/groups_classic.pcap.gz", tmp_path / "part.pcap"
+    heads = {
+        exchange.to_dict()["request"]["frames"]["first"]: 14 + len(exchange.client_id)
+        for exchange in kinspect.read(whole, filter={"api": "Fetch"})
+    }
+    cut = [
+        cut_at(packet, len(packet.data) - len(tcp(packet.data).carried) + heads[number])
+        if number in heads
+        else packet
+        for number, packet in enumerate(packets(whole), 1)
+    ]
+    part.write_bytes(nanosecond_pcap(cut))
+    for capture, fetched in ((whole, "consume"), (part, None)):
+        directions = {row["direction"] for row in kinspect.answer("topics", capture)["rows"]}
+        assert {row["direction"] for row in rows_of(capture)} == directions == {fetched}
 
 
 def test_control_records_have_rows_where_they_are_asked_for():
