@@ -54,6 +54,8 @@ class Sink:
     """Types of lines that it takes."""
     header = b""
     """The line that a file of it begins with, as one of CSV does."""
+    ending = b"\n"
+    """What each of its lines ends with."""
     whole = False
     """It looks at all of an exchange, whatever is written of it."""
 

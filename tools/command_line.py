@@ -11,9 +11,10 @@ import click
 
 from kinspect.answers import answers
 from kinspect.cli import decodecommand, group, livecommand, schemacommand
-from kinspect.cli.options import CAPS
+from kinspect.cli.options import CAPS, LINE_FACTS
 from kinspect.cli.readcommand import read
 from kinspect.cli.readrun import RUN_FACTS, RUN_RULES
+from kinspect.cli.recordscommand import RECORD_RULES
 from kinspect.cli.rules import Facts, OptionRule, Words
 
 EXIT_STATUSES = (
@@ -41,6 +42,7 @@ RULES: dict[str, tuple[tuple[OptionRule, ...], Facts]] = {
     "live": (livecommand.RULES, livecommand.FACTS),
     "decode": (decodecommand.RULES, {}),
     "schema": (schemacommand.RULES, schemacommand.FACTS),
+    "records": (RECORD_RULES, LINE_FACTS),
 }
 """The rules that commands check, and what these look at beside options."""
 
@@ -113,7 +115,7 @@ def refused(command: str, rule: OptionRule) -> list[str]:
 def rules() -> list[Row]:
     """Each rule as it is said, of all options that it refuses, and the commands that have it; `live` has those of
     `read` among its own."""
-    each = dict.fromkeys(rule for name in ("live", "decode", "schema") for rule in RULES[name][0])
+    each = dict.fromkeys(rule for name in RULES if name != "read" for rule in RULES[name][0])
     having = {
         rule: [name for name in RULES if rule in RULES[name][0] and refused(name, rule)] for rule in each
     }

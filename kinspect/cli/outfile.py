@@ -67,8 +67,8 @@ class Descriptor(BufferedIOBase):
         self._blocked: tuple[int, int | None] = (0, None)
         self._waiting: Waiting | None = None
         self._header = b""
-        self.cuts = True
-        """Lines are written: a file ends with a whole one."""
+        self.ending = b"\n"
+        """What a line ends with: a file ends with a whole one. Empty: bytes are written."""
 
     @property
     def blocked_ns(self) -> int:
@@ -103,7 +103,7 @@ class Descriptor(BufferedIOBase):
             while done < len(left):
                 done += self._some(left[done:])
         except OSError:
-            if self.cuts:
+            if self.ending:
                 self._cut(bytes(left[:done]))
             raise
         finally:
@@ -130,7 +130,8 @@ class Descriptor(BufferedIOBase):
 
     def _cut(self, written: bytes) -> None:
         """Take away the line that was cut; `written`: the last bytes in the file, from the start of a line."""
-        behind = len(written) - 1 - written.rfind(b"\n")
+        whole, ending, _ = written.rpartition(self.ending)
+        behind = len(written) - len(whole) - len(ending)
         found = os.fstat(self._descriptor)
         if stat.S_ISREG(found.st_mode) and behind:
             os.ftruncate(self._descriptor, found.st_size - behind)

@@ -68,7 +68,8 @@ def open_output_stream(values: dict[str, Any], path: str | None, written: Output
     """The stream to write to, where the options say; raises click.UsageError if it cannot be opened. `written`: the
     format of what is written there."""
     stream = _opened(values, path)
-    stream.file.cuts = written is None or written.writes != BYTES
+    if written is not None and written.writes == BYTES:
+        stream.file.ending = b""
     return stream
 
 

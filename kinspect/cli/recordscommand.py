@@ -18,6 +18,7 @@ from kinspect.cli.options import (
     IN_BODIES,
     INPUT,
     LIMITS,
+    LINE_FACTS,
     LINES_ALONE,
     OUTPUT_FILE,
     ROWS_SHOWN,
@@ -32,6 +33,7 @@ from kinspect.cli.options import (
     usage,
 )
 from kinspect.cli.readrun import LimitReachedError, open_run, run_options
+from kinspect.cli.rules import OptionRule, check
 from kinspect.cli.schemaoption import SCHEMA
 from kinspect.cli.types import COUNT
 from kinspect.filters.filter import Filter
@@ -46,10 +48,12 @@ from kinspect.sink import CONNECTION, EXCHANGE, GAP, SUMMARY, RunInput, Sink, Si
 from kinspect.wording import counted
 
 HIDDEN, TEXT = "none", "text"
+KCAT = "kcat"
 FORMATS = {
     TABLE: "kinspect.output.recordtable",
     JSONL: "kinspect.output.jsonl",
     "csv": "kinspect.output.csvlines",
+    KCAT: "kinspect.output.kcat",
 }
 """Modules whose `open_rows` makes a sink of rows, by the names of formats."""
 PAIRS = ("key", "value")
@@ -60,7 +64,8 @@ SHOWN = (
         "format_name",
         type=click.Choice([AUTO, *FORMATS]),
         default=AUTO,
-        help=f"auto: {TABLE} on a terminal, else {JSONL}; csv: lists joined by semicolons, headers as JSON.",
+        help=f"auto: {TABLE} on a terminal, else {JSONL}; csv: lists joined by semicolons, headers as JSON;"
+        f" {KCAT}: what `kcat -P -K` reads.",
     ),
     payload_option(
         "Show keys, values and headers' values; none: their sizes only. Filters by them work without."
@@ -81,6 +86,13 @@ CHOOSING = tuple(filter_option(name, row) for name, row in RECORD_FILTERS.items(
 OTHER_FILTERS = tuple(
     option for name, option in zip(FILTERS, FILTER_OPTIONS, strict=True) if name not in SHARED
 )
+RECORD_RULES = (
+    OptionRule(
+        f"format={KCAT}", f"{{}} writes keys and values: give --payload {TEXT}", unless=f"payload={TEXT}"
+    ),
+    OptionRule(f"format={KCAT}", "{} writes bytes: into a pipe, or -o FILE", "tty"),
+    OptionRule("control", f"{{}} is not for --format {KCAT}: only brokers write markers", f"format={KCAT}"),
+)
 
 
 class RecordsCommand(Sectioned):
@@ -98,6 +110,7 @@ def records(captures: tuple[str, ...], once: bool, control: bool, **values: Any)
     CAPTURE is what `kinspect read` takes. All filters must match: those of exchanges, and those of records. Whether a
     record was committed is decided by all of the capture, whatever the filters leave out.
     """
+    check(RECORD_RULES, LINE_FACTS)
     given = {name: values[name] for name in RECORD_FILTERS}
     exchanges = {**values, **dict.fromkeys(SHARED, ())}
     lines = {**IN_BODIES, **LINES_ALONE, **exchanges, "format_name": JSONL, "emit": [SUMMARY]}
@@ -115,6 +128,7 @@ def records(captures: tuple[str, ...], once: bool, control: bool, **values: Any)
         Opening(run.stream, asked.view, make_style(values)), KEYS
     )
     run.stream.file.put_header(written.header)
+    run.stream.file.ending = written.ending
     sink.written = written
     with interrupt:
         run.run()
@@ -183,7 +197,7 @@ class RecordSink(Sink):
             f"left out by {option}, as what it asks for is not known: {count:,}"
             for option, count in self._choice.unknown.items()
         ]
-        return SinkReport(told)
+        return SinkReport(told + self.written.close(read).messages)
 
     def discard(self) -> None:
         self._choice.close()

@@ -72,6 +72,9 @@ EXAMPLES = {
     "--format view draws on a terminal; there are others for files and pipes": Given(),
     "--format view: TERM={term} cannot be drawn on": Given(terminal=True, named={"term": "dumb"}),
     "{} is not for --format view": Given("--format view", terminal=True),
+    "{} writes keys and values: give --payload text": Given(),
+    "{} writes bytes: into a pipe, or -o FILE": Given("--payload text", terminal=True),
+    "{} is not for --format kcat: only brokers write markers": shown("kcat", "--payload text"),
     "--rotate-... is for --save": Given(),
     "{}: needs a file of its own": Given("-o new"),
     "{}: say when a new file begins: --rotate-size, -time or -count": Given("-w new"),
@@ -84,7 +87,7 @@ EXAMPLES = {
     "{} is for the name of a message": Given("errors"),
 }
 """What makes each rule the first that is broken, by its text."""
-NEEDED = {"read": ["made.pcap"], "live": ["-i", "lo"]}
+NEEDED = {"read": ["made.pcap"], "live": ["-i", "lo"], "records": ["made.pcap"]}
 VALUES = {
     "answer": "groups",
     "emit": "exchange",
