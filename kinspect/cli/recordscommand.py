@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from base64 import b64decode
 from importlib import import_module
 from typing import Any
 
 import click
 
-from kinspect.analysis.recordrows import KEYS, RecordRows, SeenOffsets
+from kinspect.analysis.chosenrecords import TEXT, ChosenRecords
+from kinspect.analysis.recordrows import KEYS, SeenOffsets
 from kinspect.capture import open_timeline
 from kinspect.cli.completions import files
 from kinspect.cli.interrupt import Interrupt
@@ -39,15 +39,12 @@ from kinspect.cli.types import COUNT
 from kinspect.filters.filter import Filter
 from kinspect.filters.filterdefinitions import FILTERS
 from kinspect.filters.recordfilters import RECORD_FILTERS, SHARED, RecordFilter
-from kinspect.kafka.exchange.exchange import Exchange
-from kinspect.kafka.exchange.lines import Gap, Line
-from kinspect.kafka.view.redact import BASE64, PAYLOADS
+from kinspect.kafka.exchange.lines import Line
 from kinspect.kafka.view.view import View
 from kinspect.output import JSONL, TABLE, Opening
 from kinspect.sink import CONNECTION, EXCHANGE, GAP, SUMMARY, RunInput, Sink, SinkReport
 from kinspect.wording import counted
 
-HIDDEN, TEXT = "none", "text"
 KCAT = "kcat"
 FORMATS = {
     TABLE: "kinspect.output.recordtable",
@@ -56,7 +53,6 @@ FORMATS = {
     KCAT: "kinspect.output.kcat",
 }
 """Modules whose `open_rows` makes a sink of rows, by the names of formats."""
-PAIRS = ("key", "value")
 
 SHOWN = (
     click.option(
@@ -153,33 +149,24 @@ class RecordSink(Sink):
         limit: int | None,
     ) -> None:
         self._filter, self._choice, self._seen, self._limit = chosen, choice, seen, limit
-        self._payload = view.payload
-        needed = TEXT if choice.needs_payload or view.payload != HIDDEN else HIDDEN
-        self._rows = RecordRows(
-            View(payload=needed, show_secrets=view.show_secrets), self._choose, self._write, control
-        )
-        self._count = self._found = self._unplaced = 0
+        self._records = ChosenRecords(view, choice.choose, choice.needs_payload, self._write, control)
+        self._count = self._unplaced = 0
         self._over = False
 
     def take(self, line: Line) -> None:
-        if isinstance(line, Exchange):
-            self._rows.take(line, not self._filter.let)
-        elif isinstance(line, Gap):
-            self._rows.take_gap(line)
-        else:
-            self._rows.take_connection(line)
+        self._records.take(line, not self._filter.let)
 
     def flush(self) -> None:
         self.written.flush()
 
     def finish(self) -> None:
         self._over = True
-        self._rows.finish()
+        self._records.rows.finish()
         self.written.flush()
 
     def close(self, read: RunInput) -> SinkReport:
         seen = self._seen
-        told = [f"{counted(self._found, 'record')}; {self._count:,} shown"]
+        told = [f"{counted(self._records.found, 'record')}; {self._count:,} shown"]
         told += [
             text.format(f"{count:,}")
             for count, text in (
@@ -189,7 +176,7 @@ class RecordSink(Sink):
                     "partitions that --once forgot for want of room: {}",
                 ),
                 (self._choice.slow, "texts that took too long to search, taken for no match: {}"),
-                (self._rows.undecided, "batches of transactions there was no room to wait for: {}"),
+                (self._records.rows.undecided, "batches of transactions there was no room to wait for: {}"),
             )
             if count
         ]
@@ -201,29 +188,6 @@ class RecordSink(Sink):
 
     def discard(self) -> None:
         self._choice.close()
-
-    def _choose(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        self._found += len(rows)
-        found = self._choice.choose(rows)
-        if self._payload != TEXT:
-            for row in found:
-                self._show(row)
-        return found
-
-    def _show(self, row: dict[str, Any]) -> None:
-        """Bring key, value and headers into the form that is asked for."""
-        for name in PAIRS:
-            row[name], row[f"{name}_encoding"] = self._shown(row[name], row[f"{name}_encoding"])
-        headers = []
-        for header in row["headers"]:
-            value, encoding = self._shown(header["value"], header["value_encoding"])
-            headers.append({"key": header["key"], "value": value, "value_encoding": encoding})
-        row["headers"] = headers
-
-    def _shown(self, text: str | None, encoding: str | None) -> tuple[str | None, str | None]:
-        if text is None:
-            return None, None
-        return PAYLOADS[self._payload](b64decode(text) if encoding == BASE64 else text.encode())
 
     def _write(self, row: dict[str, Any]) -> None:
         if self._count == self._limit or not self._choice.passes(row):

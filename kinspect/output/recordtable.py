@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC
 from typing import Any
 
 from rich.console import Console
@@ -11,7 +10,7 @@ from rich.text import Text
 
 from kinspect.kafka.view.view import epoch_ns
 from kinspect.output import Opening
-from kinspect.output.clock import day_and_clock
+from kinspect.output.clock import DayLines
 from kinspect.output.columns import REST, Column, aligned, fitted
 from kinspect.output.console import make_console
 from kinspect.output.escape import escape
@@ -64,25 +63,20 @@ class RecordTable(Sink):
 
     def __init__(self, console: Console, *, utc: bool, wide: bool) -> None:
         self._console = console
-        self._zone = UTC if utc else None
-        self._zone_name = "UTC" if utc else "local time"
+        self._days = DayLines(utc, wide)
         self._wide = wide
         self._widths = {**WIDTHS, TIME: 29} if wide else fitted(WIDTHS, console.width, 1)
-        self._day: str | None = None
         self._rows: list[Text] = []
 
     def tell(self, row: Row) -> None:
-        if self._day is None:
+        if self._days.day is None:
             self._add({column: Text(column.title, style="bold") for column in self._widths})
         time = row["timestamp"]
-        day, clock = day_and_clock(None if time is None else epoch_ns(time), self._zone)
-        if day != self._day:
-            self._day = day
-            if not self._wide:
-                self._rows.append(Text(f"{day} {self._zone_name}", style=DIM))
+        day, clock = self._days.day_and_time(None if time is None else epoch_ns(time))
+        self._rows += self._days.above(day)
         cells = {column: Text(column.text(row)) for column in self._widths}
         if TIME in cells:
-            cells[TIME] = Text(f"{day} {clock}" if self._wide else clock[: self._widths[TIME]], style=DIM)
+            cells[TIME] = Text(clock if self._wide else clock[: self._widths[TIME]], style=DIM)
         self._add(cells)
 
     def flush(self) -> None:

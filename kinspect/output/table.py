@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from datetime import UTC
 from typing import Any, NamedTuple, cast
 
 from rich.console import Console
@@ -17,7 +16,7 @@ from kinspect.kafka.wire.pair import ANSWERED, NO_RESPONSE, ORPHAN, UNANSWERED
 from kinspect.kafka.wire.wait import BROKER, CAUSES, IDLE
 from kinspect.output import Opening
 from kinspect.output.actions import NO_ACTION, Action, action_of, is_login
-from kinspect.output.clock import day_and_clock
+from kinspect.output.clock import DayLines
 from kinspect.output.columns import REST, WHOLE, Column, Widths, aligned, fitted
 from kinspect.output.console import make_console
 from kinspect.output.escape import escape
@@ -107,23 +106,20 @@ class TableWriter(PieceSink):
     def __init__(self, console: Console, view: View, *, utc: bool = False, wide: bool = False) -> None:
         self._console = console
         self._view = replace(view, fields=FIELDS | {WAIT} if wide else FIELDS)
-        self._zone = UTC if utc else None
+        self._days = DayLines(utc, wide)
         self._wide = wide
         widths, left = ({**WIDE, API: longest_api()}, REST) if wide else printed_widths(console.width)
         self._cut = {column: 0 if wide else width for column, width in widths.items() if column is not API}
         self._api, latency = widths[API], widths.pop(LATENCY)
         self._widths = {**widths, API: self._api + 1 + latency}
         self._small = left < ABOUT_LEAST
-        self._zone_name = "UTC" if utc else "local time"
         self._rows = self._header()
-        self._day: str | None = None
 
     lines = EXCHANGES_ONLY
 
     def take(self, line: Line) -> None:
         day, rows = self._rows_of(cast(Exchange, line))
-        self._head(day)
-        self._rows += rows
+        self._rows += [*self._days.above(day), *rows]
 
     def piece(self, line: Line) -> WrittenLine:
         """The exchange's row, to stand below its day."""
@@ -133,21 +129,16 @@ class TableWriter(PieceSink):
         return WrittenLine(text.get().encode(), day)
 
     def put(self, piece: WrittenLine) -> None:
-        self._head(piece.heading)
+        self._rows += self._days.above(piece.heading)
         self.flush()
         self._console.file.write(piece.text.decode())
-
-    def _head(self, day: str) -> None:
-        if day != self._day and not self._wide:
-            self._day = day
-            self._rows.append(Text(f"{day} {self._zone_name}", style=DIM))
 
     def _rows_of(self, exchange: Exchange) -> tuple[str, list[Text]]:
         """The exchange's day, and its row in one or two lines."""
         line, found = self._view.exchange(exchange), action_of(exchange)
-        day, clock = day_and_clock(exchange.timestamp, self._zone)
+        day, clock = self._days.day_and_time(exchange.timestamp)
         return day, self._row(
-            cells(f"{day} {clock}" if self._wide else clock, line, self._cut),
+            cells(clock, line, self._cut),
             lambda width: api_text(line, width),
             about_cell(line, found),
             failed=bool(
@@ -163,7 +154,7 @@ class TableWriter(PieceSink):
     def _header(self) -> list[Text]:
         titles = {column: Text(column.title, style="bold") for column in (*self._widths, LATENCY)}
         if self._wide:
-            titles[TIME].append(f" ({self._zone_name})")
+            titles[TIME].append(f" ({self._days.zone})")
         api = titles[API]
         return self._row(titles, lambda _: api, AboutCell([Text(ABOUT.title, style="bold")], []))
 
