@@ -23,12 +23,12 @@ class Dialect(NamedTuple):
 
 
 DIALECTS = (
-    # ApiKeys.java of AutoMQ.
-    Dialect("automq", "501-519,600-602"),
+    # Message definitions of AutoMQ.
+    Dialect("automq", "501-521,600-603"),
     # grepplabs/kafka-proxy #185; ids of Confluent Cloud.
     Dialect("confluent", "10000-20000", "lkc-"),
-    # InitDisklessLogRequest.json and AlterDisklessSwitchRequest.json of Aiven Inkless.
-    Dialect("inkless", "500-501"),
+    # InitDisklessLog, AlterDisklessSwitch and RepairDisklessLog of Aiven Inkless.
+    Dialect("inkless", "500-502"),
     # handlers/metadata.cc of Redpanda: so that callers can tell.
     Dialect("redpanda", "none", "redpanda."),
 )

@@ -24,8 +24,10 @@ TRIED_MEMORY = 1 << 20
 MOST_MEMORY = 32 << 20
 """Memory that a decoded message and its spans may take."""
 API_KEY_BYTES, API_VERSION_BYTES = slice(0, 2), slice(2, 4)
-CUT_REQUEST, CUT_EARLY, CUT_RESPONSE, UNLIKELY, NO_GUESS = 4, 5, (5,), 7, (8,)
+FITTING, CUT_REQUEST, CUT_EARLY, CUT_RESPONSE, UNLIKELY, NO_GUESS = 2, 4, 5, (5,), 7, (8,)
 """Ranks. Candidates ranked behind `CUT_RESPONSE` are less likely than a response that was cut."""
+NEWEST_VERSION = 99
+"""Version above which a request of an unknown API is hardly one."""
 SHORT_BYTES = 8
 """Fewer bytes may begin a response, or a request of the first API, whose key shows little."""
 TOO_MANY_LEFT = 8
@@ -147,9 +149,11 @@ def _rank(candidate: Guess) -> tuple[int, ...]:
         # Any number may look like the size of a shorter message.
         order = UNLIKELY
     elif is_response:
-        order = {FITS: 2, CUT: 5, TRAILING: 6, BROKEN: UNLIKELY}[candidate.fit]
+        order = {FITS: FITTING, CUT: 5, TRAILING: 6, BROKEN: UNLIKELY}[candidate.fit]
     elif candidate.fit == FITS or clear:
         order = 0 if candidate.fit == FITS else 1
+    elif _is_foreign(candidate):
+        order = FITTING
     else:
         order = {TRAILING: 3, CUT: _cut_request(candidate), BROKEN: UNLIKELY}[candidate.fit]
     doubts = _doubts(candidate) if is_response and candidate.fit == FITS else 0
@@ -170,6 +174,14 @@ def _is_clear(candidate: Guess) -> bool:
     few = candidate.fit in (FITS, CUT) or (candidate.fit == TRAILING and candidate.amount <= TOO_MANY_LEFT)
     known = bool(candidate.api_key) and schema.api(candidate.api_key or 0) is not None
     return is_text(read.body.get("client_id")) and (few or known)
+
+
+def _is_foreign(candidate: Guess) -> bool:
+    """True for a request of an API that is not known, as of a fork: its header has a client id and a low version."""
+    key, version = candidate.api_key, candidate.version
+    if key is None or version is None or key < 0 or schema.api(key) or not 0 <= version <= NEWEST_VERSION:
+        return False
+    return is_text(header(candidate.message.data, REQUEST, key, version).body.get("client_id"))
 
 
 def _requests(message: MessageBytes, options: MessageOptions) -> Iterator[Guess]:

@@ -24,7 +24,7 @@ TABLE: Final = os.path.join(os.path.dirname(__file__), "table")
 
 # `04_leader_and_isr.txt`: key and name are in the file name, so that the file need not be opened.
 _FILE_NAME: Final = re.compile(r"(\d+)_(\w+)\.txt")
-_CAPITAL: Final = re.compile(r"(?<!^)([A-Z])")
+_WORD: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 # File of `table/records` with the messages of a topic (or other place).
 _RECORD_FILES: Final = {
@@ -157,8 +157,9 @@ class VersionRange(NamedTuple):
 
 
 def snake_case(name: str) -> str:
-    """Kafka's field name in snake case, split at every capital: `isKRaftController` → `is_k_raft_controller`."""
-    return _CAPITAL.sub(r"_\1", name).lower()
+    """Kafka's field name in snake case: `isKRaftController` → `is_k_raft_controller`, a fork's `WALConfig` →
+    `wal_config`."""
+    return _WORD.sub("_", name).lower()
 
 
 def _text(*name: str) -> str:

@@ -217,8 +217,8 @@ def made(rows, tmp_path):
 @pytest.mark.parametrize(
     ("apis", "cluster", "expected"),
     [
-        ([(METADATA, 0, 12), (501, 0, 1), (517, 0, 0)], "c", ("automq", "api_keys")),
-        ([(METADATA, 0, 12), (500, 0, 0), (501, 0, 0)], "c", ("inkless", "api_keys")),
+        ([(METADATA, 0, 12), (501, 0, 1), (521, 0, 0), (603, 0, 0)], "c", ("automq", "api_keys")),
+        ([(METADATA, 0, 12), (500, 0, 0), (502, 0, 0)], "c", ("inkless", "api_keys")),
         ([(METADATA, 0, 12), (10021, 0, 0)], "c", ("confluent", "api_keys")),
         ([(METADATA, 0, 12), (500, 0, 0), (10021, 0, 0)], "c", ("unknown", None)),
         ([(METADATA, 0, 12), (30000, 0, 0)], "c", ("unknown", None)),

@@ -60,7 +60,7 @@ RECORD_SECRETS = ("salt", "stored_key", "server_key")  # of UserScramCredentialR
 METADATA, METADATA_ID = "__cluster_metadata", "AAAAAAAAAAAAAAAAAAAAAQ"
 CONFIG = "ssl.key.password"
 FORK = 600
-FORK_SECRETS = ("client_secret", "p_w_d", "api_tokens", "salt", "hash", "signing_key")
+FORK_SECRETS = ("client_secret", "pwd", "api_tokens", "salt", "hash", "signing_key")
 """Fields of the fork's API: those named like secrets, and one in a struct that is."""
 TOKENS = {
     "PLAIN": [(b"\0alice\0%s", b"")],

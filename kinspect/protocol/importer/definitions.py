@@ -13,18 +13,21 @@ from kinspect.protocol.tabletext import FieldDefinition, MessageDefinition
 from kinspect.protocol.versions import format_versions, parse_versions
 
 # A comment, or a string, in which `//` is text.
-_COMMENT = re.compile(r'//[^\n]*|"(?:\\.|[^"\\])*"')
+_COMMENT = re.compile(r'//[^\n]*|/\*[\s\S]*?(?:\*/|\Z)|"(?:\\.|[^"\\])*"')
 
 # "N+" has no end of its own; Kafka's versions are far below this one.
 _MANY = range(1000)
 
 
 def strip_comments(text: str) -> str:
-    return _COMMENT.sub(lambda found: found[0] if found[0].startswith('"') else "", text)
+    """The text without its comments, its lines where they were."""
+    return _COMMENT.sub(
+        lambda found: found[0] if found[0].startswith('"') else "\n" * found[0].count("\n"), text
+    )
 
 
 def parse_json(text: str) -> Any:
-    """Parse JSON with `//` comments. Raises ValueError."""
+    """Parse JSON with comments as in C. Raises ValueError."""
     return json.loads(strip_comments(text))
 
 

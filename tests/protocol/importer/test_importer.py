@@ -12,7 +12,7 @@ import pytest
 
 from kinspect.protocol import compiler, schema, tabletext
 from kinspect.protocol.importer.__main__ import main
-from kinspect.protocol.importer.definitions import convert, parse_json
+from kinspect.protocol.importer.definitions import convert, parse_json, strip_comments
 from kinspect.protocol.importer.mergedefinitions import message_shape
 from kinspect.protocol.importer.sources import SourceError, read_sources
 
@@ -424,9 +424,11 @@ def as_json(message: tabletext.MessageDefinition, low: int, high: int) -> dict[s
 
 
 def test_comments_are_stripped_outside_of_text():
-    assert parse_json('{ // why\n "about": "see http://x \\" // y" } // end') == {
-        "about": 'see http://x " // y'
-    }
+    text = '/* "a" \n */ { // why\n "about": "see http://x \\" /* y" /**/ } // end'
+    assert parse_json(text) == {"about": 'see http://x " /* y'}
+    assert strip_comments(text).count("\n") == text.count("\n")
+    assert strip_comments("1 /* open \n") == "1 \n"
+    assert len(strip_comments("/* " * 300_000)) == 0, "no end is looked for again and again"
 
 
 @pytest.mark.parametrize("name", ["missing.jar", "broken-1.0.0.jar", "empty-1.0.0.jar", "nothing"])
