@@ -87,13 +87,18 @@ def check_known(path: str, folder: int | None = None) -> None:
 def remake(path: str, mode: int = PRIVATE) -> int:
     """Make a file in place of one that is there: who has that open sees nothing of the new one. Raises OSError."""
     with folder_of(path) as (folder, name):
-        check_known(name, folder)
-        try:
-            os.unlink(name, dir_fd=folder)
-        except OSError as error:
-            text = f"cannot be made anew, as --force asks for: {error.strerror}: give another name"
-            raise OSError(error.errno, text, path) from None
-        return make(name, mode, folder)
+        return remake_in(folder, name, path, mode)
+
+
+def remake_in(folder: int, name: str, path: str, mode: int = PRIVATE) -> int:
+    """`remake`, of a name in a folder, given its descriptor; `path`: what errors call it."""
+    check_known(name, folder)
+    try:
+        os.unlink(name, dir_fd=folder)
+    except OSError as error:
+        text = f"cannot be made anew, as --force asks for: {error.strerror}: give another name"
+        raise OSError(error.errno, text, path) from None
+    return make(name, mode, folder)
 
 
 @contextmanager

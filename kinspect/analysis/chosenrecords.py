@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from base64 import b64decode
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -10,7 +9,7 @@ from kinspect.analysis.heldrows import Rows
 from kinspect.analysis.recordrows import RecordRows
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import Gap, Line
-from kinspect.kafka.view.redact import BASE64, PAYLOADS
+from kinspect.kafka.view.redact import PAYLOADS, payload_bytes
 from kinspect.kafka.view.view import View
 
 HIDDEN: Final = "none"
@@ -66,6 +65,4 @@ class ChosenRecords:
         row["headers"] = headers
 
     def _shown(self, text: str | None, encoding: str | None) -> tuple[str | None, str | None]:
-        if text is None:
-            return None, None
-        return PAYLOADS[self._payload](b64decode(text) if encoding == BASE64 else text.encode())
+        return PAYLOADS[self._payload](payload_bytes(text, encoding))

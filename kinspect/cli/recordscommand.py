@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import Any
 
@@ -46,6 +47,7 @@ from kinspect.sink import CONNECTION, EXCHANGE, GAP, SUMMARY, RunInput, Sink, Si
 from kinspect.wording import counted
 
 KCAT = "kcat"
+TOPIC = "topic"
 FORMATS = {
     TABLE: "kinspect.output.recordtable",
     JSONL: "kinspect.output.jsonl",
@@ -75,6 +77,11 @@ SHOWN = (
         is_flag=True,
         help="Each topic, partition and offset once, the first that passes; no records whose offset is not known.",
     ),
+    click.option(
+        "--split",
+        type=click.Choice([TOPIC]),
+        help="With -o DIR: a file of each topic, named as it is, in that folder.",
+    ),
     click.option("--limit", type=COUNT, metavar="N", help="Stop after N records."),
     *ROWS_SHOWN,
 )
@@ -87,6 +94,8 @@ RECORD_RULES = (
         f"format={KCAT}", f"{{}} writes keys and values: give --payload {TEXT}", unless=f"payload={TEXT}"
     ),
     OptionRule(f"format={KCAT}", "{} writes bytes: into a pipe, or -o FILE", "tty"),
+    OptionRule("split", "{} makes a file of each topic: say where with -o DIR", unless="path"),
+    OptionRule("split", "{} is not for --format {format}: tables are for people", f"format={TABLE}"),
     OptionRule("control", f"{{}} is not for --format {KCAT}: only brokers write markers", f"format={KCAT}"),
 )
 
@@ -109,7 +118,10 @@ def records(captures: tuple[str, ...], once: bool, control: bool, **values: Any)
     check(RECORD_RULES, LINE_FACTS)
     given = {name: values[name] for name in RECORD_FILTERS}
     exchanges = {**values, **dict.fromkeys(SHARED, ())}
+    folder = values["output"] if values["split"] else None
     lines = {**IN_BODIES, **LINES_ALONE, **exchanges, "format_name": JSONL, "emit": [SUMMARY]}
+    if folder is not None:
+        lines["output"] = os.devnull
     asked = run_options(lines, captures)
     choice = usage(lambda: RecordFilter(given, lambda: asked.filter.start))
     asked.filter.exempt(dict.fromkeys(asked.filter.options, range(1 << 15)))
@@ -120,11 +132,17 @@ def records(captures: tuple[str, ...], once: bool, control: bool, **values: Any)
     )
     run = open_run(asked, timeline, interrupt, sink)
     run.counts_errors = False
-    written = import_module(FORMATS[asked_format(values, JSONL)]).open_rows(
-        Opening(run.stream, asked.view, make_style(values)), KEYS
+    name = asked_format(values, JSONL)
+    rows = written = import_module(FORMATS[name]).open_rows(
+        Opening(run.stream, asked.view, make_style(values), path=folder), KEYS
     )
-    run.stream.file.put_header(written.header)
-    run.stream.file.ending = written.ending
+    if folder is None:
+        run.stream.file.put_header(written.header)
+        run.stream.file.ending = written.ending
+    else:
+        from kinspect.cli.topicfiles import TopicFiles
+
+        written = usage(lambda: TopicFiles(rows, folder, f".{name}", values["force"]))
     sink.written = written
     with interrupt:
         run.run()
@@ -188,6 +206,7 @@ class RecordSink(Sink):
 
     def discard(self) -> None:
         self._choice.close()
+        self.written.discard()
 
     def _write(self, row: dict[str, Any]) -> None:
         if self._count == self._limit or not self._choice.passes(row):

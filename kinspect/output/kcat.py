@@ -6,12 +6,11 @@ escaped: what has a mark in it cannot be written. With -Z, an empty key or value
 
 from __future__ import annotations
 
-from base64 import b64decode
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
-from kinspect.kafka.view.redact import BASE64
+from kinspect.kafka.view.redact import payload_bytes
 from kinspect.output import Opening
 from kinspect.output.linesink import LineSink
 from kinspect.sink import RunInput, SinkReport
@@ -65,7 +64,7 @@ class KcatRows(LineSink):
         return SinkReport(told)
 
     def _record(self, row: dict[str, Any]) -> bytes:
-        key, value = (_raw(row, name) for name in ("key", "value"))
+        key, value = (payload_bytes(row[name], row[f"{name}_encoding"]) for name in ("key", "value"))
         text = (key or b"") + KEY_MARK + (value or b"")
         if why := self._fault(row, key, value, text):
             self._left_out[why] += 1
@@ -91,11 +90,3 @@ class KcatRows(LineSink):
         # A mark may also begin in one part and end in the next.
         whole = text.find(KEY_MARK) == len(key or b"") and (text + END_MARK).find(END_MARK) == len(text)
         return None if whole else MARKED
-
-
-def _raw(row: dict[str, Any], name: str) -> bytes | None:
-    """The bytes of a key or value that is shown as text."""
-    text = row[name]
-    if text is None:
-        return None
-    return b64decode(text) if row[f"{name}_encoding"] == BASE64 else text.encode()

@@ -28,12 +28,12 @@ class LineSink(PieceSink):
         self.lines = opening.emit
         self._stream = opening.stream.buffer
         self._exchange = exchange
-        self._other = other
+        self.other = other
         self._waiting: list[bytes] = []
         self._bytes = 0
 
     def _text(self, line: Line) -> bytes:
-        return self._exchange(line) if isinstance(line, Exchange) else self._other(line.to_dict())
+        return self._exchange(line) if isinstance(line, Exchange) else self.other(line.to_dict())
 
     def take(self, line: Line) -> bool | None:
         text = self._text(line)
@@ -49,7 +49,7 @@ class LineSink(PieceSink):
         self._put(piece.text)
 
     def tell(self, line: dict[str, Any]) -> None:
-        self._put(self._other(line))
+        self._put(self.other(line))
 
     def _put(self, text: bytes) -> None:
         self._waiting.append(text)

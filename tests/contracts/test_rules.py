@@ -74,6 +74,8 @@ EXAMPLES = {
     "{} is not for --format view": Given("--format view", terminal=True),
     "{} writes keys and values: give --payload text": Given(),
     "{} writes bytes: into a pipe, or -o FILE": Given("--payload text", terminal=True),
+    "{} makes a file of each topic: say where with -o DIR": Given(),
+    "{} is not for --format {format}: tables are for people": shown("table", "-o new"),
     "{} is not for --format kcat: only brokers write markers": shown("kcat", "--payload text"),
     "--rotate-... is for --save": Given(),
     "{}: needs a file of its own": Given("-o new"),
@@ -95,6 +97,7 @@ VALUES = {
     "max_line": "4000",
     "output_mode": "0640",
     "save": "new",
+    "split": "topic",
 }
 """Values of options of which not everything is one."""
 ELSEWHERE = {

@@ -58,6 +58,8 @@ ALLOWED = {
     "capture/save.py": {"unlink"},
     # Gives a compressed file its name, once it is whole; deletes what it was made of, and the oldest.
     "cli/archive.py": {"rename", "unlink"},
+    # Makes the folder of --split, as -o names it.
+    "cli/topicfiles.py": {"mkdir"},
     # Makes the folder of a lock.
     "tables/lock.py": {"mkdir"},
     # Makes folders of tables, and moves whole files into them; deletes its own, and with --force those of tables.

@@ -3,7 +3,7 @@ form that JSON has."""
 
 from __future__ import annotations
 
-from binascii import b2a_base64
+from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable
 from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -110,6 +110,13 @@ def payload_text(value: bytes | None) -> ShownBytes:
         return value.decode(), UTF_8
     except UnicodeDecodeError:
         return base64_text(value), BASE64
+
+
+def payload_bytes(text: str | None, encoding: str | None) -> bytes | None:
+    """The bytes of what `payload_text` shows."""
+    if text is None:
+        return None
+    return a2b_base64(text) if encoding == BASE64 else text.encode()
 
 
 def _base64(value: bytes | None) -> ShownBytes:
