@@ -74,11 +74,13 @@ class _LogPart:
 
 class RecordFates:
     """Decides batches by what the capture shows of their transactions' ends. `decided` has the outcomes since it was
-    emptied, by numbers that `fate` returned; None is unknown."""
+    emptied, by numbers that `fate` returned; None is unknown. `opened`: where the first open transaction of a partition
+    begins, once all is decided."""
 
     def __init__(self, room: int = KEPT) -> None:
         self.decided: list[tuple[int, str | None]] = []
         self.dropped = 0
+        self.opened: dict[Place, int] = {}
         self._room = room
         self._number = 0
         self._waiting: OrderedDict[SentBatch, _WaitingBatch] = OrderedDict()
@@ -173,6 +175,9 @@ class RecordFates:
             is_taken = waiting.sent is not None and waiting.offset is not None
             is_seen = batch.producer in self._coordinated and not waiting.lost and is_taken
             is_open = is_seen and (waiting.sent or 0) > self._last_gap
+            if is_open and waiting.offset is not None:
+                first = self.opened.get(batch.place, waiting.offset)
+                self.opened[batch.place] = min(first, waiting.offset)
             self._decide(batch, ONGOING if is_open else None)
 
     def _last_gap_of(self, client: ClientKey) -> int:

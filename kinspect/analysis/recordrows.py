@@ -118,9 +118,15 @@ class RecordRows:
         elif (take := _TAKE.get(exchange.api_key or 0)) is not None and exchange.api_key is not None:
             for outcome, number, rows in take(self, exchange):
                 chosen = self._choose(rows) if shows and rows else []
-                if chosen:
+                if chosen or number:  # what waits holds up what stands behind it, whether or not it is shown
                     self._held.put(chosen, outcome, number)
         self._settle()
+
+    def is_behind_open(self, row: Struct) -> bool:
+        """Whether a record that was passed on stands behind a transaction that was left open: no consumer of committed
+        records gets it before that ends."""
+        first = self._fates.opened.get(_place(row))
+        return first is not None and row["offset"] is not None and row["offset"] > first
 
     def finish(self) -> None:
         """Pass on what is held."""

@@ -168,7 +168,7 @@ class RecordSink(Sink):
     ) -> None:
         self._filter, self._choice, self._seen, self._limit = chosen, choice, seen, limit
         self._records = ChosenRecords(view, choice.choose, choice.needs_payload, self._write, control)
-        self._count = self._unplaced = 0
+        self._count = self._unplaced = self._behind = 0
         self._over = False
 
     def take(self, line: Line) -> None:
@@ -188,6 +188,7 @@ class RecordSink(Sink):
         told += [
             text.format(f"{count:,}")
             for count, text in (
+                (self._behind, "left out by --committed, as they stand behind an open transaction: {}"),
                 (self._unplaced, "left out by --once, as no offset is known: {}"),
                 (
                     seen.forgotten if seen is not None else 0,
@@ -210,6 +211,9 @@ class RecordSink(Sink):
 
     def _write(self, row: dict[str, Any]) -> None:
         if self._count == self._limit or not self._choice.passes(row):
+            return
+        if self._choice.committed and self._records.rows.is_behind_open(row):
+            self._behind += 1
             return
         if self._seen is not None:
             if row["offset"] is None:

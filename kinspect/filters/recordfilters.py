@@ -172,7 +172,7 @@ RECORD_FILTERS: dict[str, RecordFilterDefinition] = {
         words=lambda: DIRECTIONS,
     ),
     "committed": RecordFilterDefinition(
-        help="Only records of committed transactions, and of none.",
+        help="Only records that a consumer with isolation level read_committed gets.",
         metavar=None,
     ),
 }
