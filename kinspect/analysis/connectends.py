@@ -12,7 +12,8 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.metadata import cluster_metadata, ip_text, may_have_metadata, node_structs
 from kinspect.kafka.view.view import epoch_ns
 from kinspect.kafka.wire.pair import ANSWERED, SASL_TOKEN, UNANSWERED
-from kinspect.model import FULL_SIZED, NS_PER_MS, NS_PER_SECOND, drop_oldest
+from kinspect.model import FULL_SIZED, NS_PER_MS, NS_PER_SECOND, REQUEST, drop_oldest
+from kinspect.protocol import schema
 from kinspect.protocol.apikeys import (
     API_VERSIONS,
     DESCRIBE_CLUSTER,
@@ -32,6 +33,8 @@ WAITED_NS = 3 * NS_PER_SECOND
 """For how long a single SYN must have had no answer; hosts send it again after one second."""
 IDLE_MS = 1_000.0
 """Silence from which on the end of a connection is one of an idle connection."""
+REFUSED_LEAST = 2
+"""Connections that must have ended so before a version is considered refused, or a login expected."""
 RESENT_LEAST = 4
 """How often a segment must have been sent in all to be lost for good."""
 _CLOSED = frozenset({"closed", "reset"})
@@ -43,8 +46,8 @@ _TOO_LARGE = "packets_too_large"
 NO_ANSWER = "no_answer"
 NO_RESPONSE, HELLO_CLOSED, NO_LOGIN = "unanswered", "hello_closed", "login_expected"
 """Ends that other connections must explain: see `explained`."""
-_KAFKA, _PLAIN, _TLS, _HALVED, _TOLD = "kafka", "plain", "tls", "halved", "told"
-"""What connections to a port were, see `explained`, and that a broker told it."""
+_KAFKA, _PLAIN, _TLS, _HALVED, _TOLD, _UNNAMED = "kafka", "plain", "tls", "halved", "told", "unnamed"
+"""What connections to a port were, see `explained`, that a broker told it, and that it served who had not logged in."""
 
 
 @dataclass(slots=True)
@@ -146,13 +149,15 @@ def explained(problem: str, is_plain: bool, is_tls: bool, is_halved: bool, is_re
 
 class ConnectionFailures:
     """Problems of connections as they end, by what was known then; notes are none. `most`: number of open connections,
-    and of ports, that are remembered."""
+    of ports, and of clients' failures of a kind, that are remembered."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._open = OpenConnections(most)
         # What is known of ports by address: those of names have none. The one heard of last stands last.
-        self._ports: dict[_Port, set[str]] = {}
+        self._ports: dict[_Port, set[str | ApiUse]] = {}
+        # Of failures that others must explain: how many ended so, and how many of them were counted.
+        self._alike: dict[tuple[str, _Port, str, ApiUse], tuple[int, int]] = {}
 
     def add(self, exchange: Exchange) -> None:
         """Take an exchange."""
@@ -160,18 +165,25 @@ class ConnectionFailures:
         if ends.connection_id:
             self._open.note(exchange)
         if exchange.outcome == ANSWERED:
-            self._know((ends.broker_ip, ends.broker_port), _KAFKA if ends.tls else _PLAIN)
+            key, version = exchange.api_key, exchange.api_version
+            facts: set[str | ApiUse] = {_KAFKA if ends.tls else _PLAIN}
+            if exchange.principal is None and key not in GREETINGS:
+                facts.add(_UNNAMED)
+            # Those that are known alone, of which there are few.
+            if key is not None and version is not None and schema.layout(key, version, REQUEST) is not None:
+                facts.add((key, version))
+            self._know((ends.broker_ip, ends.broker_port), facts)
             for host, number in nodes_told(exchange):
-                self._know((ip_text(host), number), _TOLD)
+                self._know((ip_text(host), number), {_TOLD})
 
-    def problem(self, line: Line) -> str | None:
-        """The problem of a connection that ended; None for none."""
+    def problem(self, line: Line) -> tuple[str, int] | None:
+        """The problem of a connection that ended, and how many had it that were not counted before; None for none."""
         broker = line["broker"]
         port = broker["ip"], broker["port"]
         if line["tls_handshake"] == "done":
-            self._know(port, _TLS)
+            self._know(port, {_TLS})
         if is_one_sided(line):
-            self._know(port, _HALVED)
+            self._know(port, {_HALVED})
         end, known = self._open.ended(line), self._ports.get(port, set())
         if (
             end is None
@@ -179,12 +191,23 @@ class ConnectionFailures:
             or not (speaks_kafka(line) or known & {_KAFKA, _PLAIN, _TOLD} or (None, port[1]) in self._ports)
         ):
             return None
-        found = explained(end.problem, _PLAIN in known, _TLS in known, _HALVED in known, False)
-        return None if found == "closed_early" else found
+        if end.use is None:
+            found = explained(end.problem, _PLAIN in known, _TLS in known, _HALVED in known, False)
+            return None if found is None else (found, 1)
+        place = line["client"]["ip"], port, end.problem, end.use
+        times, counted = self._alike.pop(place, (0, 0))
+        times += 1
+        is_refused = (
+            times >= REFUSED_LEAST and (_UNNAMED if end.problem == NO_LOGIN else end.use) not in known
+        )
+        found = explained(end.problem, _PLAIN in known, _TLS in known, _HALVED in known, is_refused)
+        fails = found not in (None, "closed_early")
+        self._alike[place] = times, times if fails else counted
+        drop_oldest(self._alike, self._most)
+        return (found, times - counted) if found is not None and fails else None
 
-    def _know(self, port: _Port, fact: str) -> None:
-        known = self._ports[port] = self._ports.pop(port, set())
-        known.add(fact)
+    def _know(self, port: _Port, facts: set[str | ApiUse]) -> None:
+        self._ports[port] = self._ports.pop(port, set()) | facts
         drop_oldest(self._ports, self._most)
 
 

@@ -102,7 +102,7 @@ kinspect_kafka_group_exchanges_total | counter | group api | detail | Requests o
 kinspect_kafka_api_version_exchanges_total | counter | api api_version | detail | Exchanges by version.
 kinspect_connections_total | counter | kind end_reason | | TCP connections that ended.
 kinspect_kafka_connect_failures_total | counter | problem | | Connections that failed, by the problems of the answer \
-    connect; version_refused, churn and notes are not counted.
+    connect; churn and notes are not counted.
 kinspect_gaps_total | counter | cause | | Gaps in the streams of Kafka connections.
 kinspect_gap_bytes_total | counter | cause | | Bytes in these gaps.
 kinspect_problems_total | counter | code | | Problems of messages.
@@ -210,9 +210,10 @@ class KafkaMetrics:
     def add_connection(self, line: ConnectionLine) -> None:
         """Count a connection that ended."""
         self._add_to(CONNECTIONS_ENDED, (line.kind, line.end_reason))
-        problem = self._failures.problem(line.to_dict())
-        if problem is not None:
-            self._add_to(CONNECT_FAILURES, (problem,))
+        failed = self._failures.problem(line.to_dict())
+        if failed is not None:
+            problem, count = failed
+            self._add_to(CONNECT_FAILURES, (problem,), count)
 
     def add_gap(self, gap: Gap) -> None:
         """Count a gap."""

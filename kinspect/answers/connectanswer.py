@@ -17,6 +17,7 @@ from kinspect.analysis.connectends import (
     GREETINGS,
     NO_LOGIN,
     NOTE,
+    REFUSED_LEAST,
     SEVERE,
     SEVERITIES,
     WARNING,
@@ -43,8 +44,6 @@ from kinspect.kafka.wire.pair import ANSWERED
 from kinspect.model import NS_PER_MS
 from kinspect.protocol import schema
 
-REFUSED_LEAST = 2
-"""Connections that must have ended so before a version is considered refused."""
 CHURN = 5.0
 """Connections a second, over ten seconds, above which a client connects far too often."""
 FRAMES_KEPT = 5

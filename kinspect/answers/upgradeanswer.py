@@ -269,7 +269,11 @@ def _formats(conversions: list[Row]) -> str:
     return listed([f"{found['release']} {found['api']} {found['version']}" for found in conversions], 2)
 
 
-_OPEN = "unknown beside UNSUPPORTED: the client may have newer versions, too, and use those with the release."
+_UNKNOWN = {
+    True: "unknown beside UNSUPPORTED: the client may have newer versions, too, and use those with the release.",
+    False: "unknown with nothing UNSUPPORTED: not all that the client sent is in the capture.",
+}
+"""What the verdict says, by whether there is anything that the release does not have."""
 
 
 def _more(file: str, rows: list[Row]) -> str:
@@ -331,5 +335,8 @@ ANSWER = Definition(
     failures={BREAKS: lambda row: row["verdict"] == BREAKS},
     nothing="no client was seen",
     more=_more,
-    notes=lambda rows, _: [_OPEN] if any(row["verdict"] == UNKNOWN and row["breaks"] for row in rows) else [],
+    notes=lambda rows, _: [
+        _UNKNOWN[breaks]
+        for breaks in sorted({bool(row["breaks"]) for row in rows if row["verdict"] == UNKNOWN}, reverse=True)
+    ],
 )

@@ -39,6 +39,8 @@ METADATA, API_VERSIONS, HANDSHAKE, AUTHENTICATE = 3, 18, 17, 36
 HELLO = bytes.fromhex("160301002d010000290303") + bytes(32) + b"\0\0\2\x13\x01\1\0"
 SERVER_HELLO = bytes.fromhex("160303002a020000260303") + bytes(32) + b"\0\x13\x01\0"
 ALERT = b"\x15\x03\x03\0\2\2"
+REPEATED = {"version_refused", "login_expected"}
+"""What a client must meet twice."""
 KEYS = "told_by told_as count".split()
 
 
@@ -54,7 +56,11 @@ def test_recorded_troubles(row):
     assert all(each["frames"] for each in rows)
 
 
-@pytest.mark.parametrize("row", TROUBLES[::3], ids=lambda row: row.file)
+@pytest.mark.parametrize(
+    "row",
+    [row for n, row in enumerate(TROUBLES) if n % 3 == 0 or REPEATED & row.facts["connect"].keys()],
+    ids=lambda row: row.file,
+)
 def test_metrics_count_them_as_they_end(row):
     ports = [int(port) for port in row.ports.split(",")]
     metrics = KafkaMetrics()
@@ -65,11 +71,10 @@ def test_metrics_count_them_as_they_end(row):
         (metrics.add if isinstance(line, Exchange) else metrics.add_connection)(line)
     counted = {problem: count for (problem,), count in metrics.result()[CONNECT_FAILURES.name].items()}
     rows = kinspect.answer("connect", [row.path], decode_as=ports)["rows"]
-    others = ("churn", "version_refused", "login_expected")
     assert counted == {
         each["problem"]: each["count"]
         for each in rows
-        if each["severity"] != "note" and each["problem"] not in others
+        if each["severity"] != "note" and each["problem"] != "churn"
     }
 
 
@@ -78,7 +83,20 @@ def test_metrics_forget_the_port_of_which_nothing_was_heard_for_longest():
     for port in (1, 2, 1, 3):
         failures.add(lines_of(in_use(port))[0])
     (refused,) = lines_of(again)
-    assert failures.problem(refused.to_dict()) == "refused"
+    assert failures.problem(refused.to_dict()) == ("refused", 1)
+
+
+@pytest.mark.parametrize(
+    ("served", "counted"), [([], [None, ("login_expected", 2), ("login_expected", 1)]), ([0], [None] * 3)]
+)
+def test_metrics_count_a_login_expected_from_the_second_on(served, counted):
+    failures, found = ConnectionFailures(9), []
+    for number in (*served, 1, 2, 3):
+        *exchanges, line = lines_of(closed_at_login(number) if number else in_use(9093))
+        for exchange in exchanges:
+            failures.add(exchange)
+        found.append(failures.problem(line.to_dict()))
+    assert found[len(served) :] == counted
 
 
 def assert_well(path):
@@ -342,18 +360,17 @@ def in_use(port=9092):
     return later(port=port).open().say(CLIENT, ask).say(BROKER, reply).send(CLIENT, ACK)
 
 
+def closed_at_login(number):
+    offer = answer(API_VERSIONS, 0, {"error_code": 0, "api_keys": []})
+    greeted = later(number).open().say(CLIENT, asks(API_VERSIONS, 0, {})).say(BROKER, offer)
+    return greeted.say(CLIENT, asks(METADATA, 0, {"topics": []}, 2)).send(BROKER, RST | ACK)
+
+
 def test_login_expected(told):
-    def closed(number):
-        ask = asks(METADATA, 0, {"topics": []}, 2)
-        return greeted(number).say(CLIENT, ask).send(BROKER, RST | ACK)
-
-    def greeted(number):
-        offer = answer(API_VERSIONS, 0, {"error_code": 0, "api_keys": []})
-        return later(number).open().say(CLIENT, asks(API_VERSIONS, 0, {})).say(BROKER, offer)
-
-    assert problem(told(closed(1), closed(2))) == ("login_expected", "error", {})
-    assert told(closed(1)) == [], "once, the broker may have been stopped"
-    assert told(closed(1), closed(2), in_use(9093)) == [], "others need no login"
+    closed = [closed_at_login(number) for number in (1, 2)]
+    assert problem(told(*closed)) == ("login_expected", "error", {})
+    assert told(closed[0]) == [], "once, the broker may have been stopped"
+    assert told(*closed, in_use(9093)) == [], "others need no login"
 
 
 def test_closed_idle(told):

@@ -8,6 +8,7 @@ from struct import pack
 import pytest
 from analysis.runs import Talk, rows_of
 from analysis.test_topics import produced
+from support import recordsets
 from support.captures import CAPTURES, captures, each_folder
 from support.manifest import load
 
@@ -314,6 +315,19 @@ def test_clients_whose_metadata_requests_are_too_many_for_all_have_no_intervals(
         answer.add(exchange)
     (row,) = answer.result(ResultContext(found[0].connection.names))
     assert (row["metadata_interval_ms"], answer.left_out) == (None, 1)
+
+
+def test_linger_is_that_of_records_made_since_the_connection_was_in_use(tmp_path):
+    talk = Talk()
+    talk.waits(1_000)
+    metadata(talk, 500)
+    for waited in (600, 40, -5):
+        made = talk.conversation.time_us // 1000 - waited
+        produces(talk, records=recordsets.batch(b"", 1, base_timestamp=made))
+    produces(talk, records=recordsets.batch(b"", 1, codec=8, base_timestamp=made))  # log-append time
+    (row,) = rows_of("settings", talk.read(tmp_path))
+    assert row["linger_ms"]["max"] == pytest.approx(40, abs=2)
+    assert row["linger_ms"]["p50"] == pytest.approx(40, rel=0.05)
 
 
 def test_small_batches_alone_are_expanded(tmp_path):

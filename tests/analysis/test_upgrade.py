@@ -236,6 +236,32 @@ def test_a_newer_broker_tells_of_a_client_that_chose_no_better(made):
     assert (row["verdict"], row["breaks"][0]["requests"]) == ("breaks", 2)
 
 
+@pytest.mark.parametrize(
+    ("packets", "unsupported", "note"),
+    [
+        (
+            talk(ASK, ranged((LIST_OFFSETS, 0)), LOW, LOW_ANSWER),
+            True,
+            "beside UNSUPPORTED: the client may have newer",
+        ),
+        (
+            talk(ASK, ranged((LIST_OFFSETS, 5)))[3:],
+            False,
+            "with nothing UNSUPPORTED: not all that the client sent",
+        ),
+        (talk(LOW, LOW_ANSWER), True, None),
+    ],
+)
+def test_tables_say_what_unknown_means(kinspect, tmp_path, packets, unsupported, note):
+    path = tmp_path / "made.pcap"
+    path.write_bytes(pcap(packets))
+    titles, row, *lines = kinspect("upgrade", "--format", "table", path).out.splitlines()
+    assert ("UNSUPPORTED" in titles.split(), "ListOffsets 0 (has 1-11)" in row) == (unsupported, unsupported)
+    found = [line for line in lines if line.startswith("unknown ")]
+    assert len(found) == (note is not None)
+    assert all(f"unknown {note}" in line for line in found)
+
+
 HIGH = [request(METADATA, 9, {"topics": []}), response(METADATA, 9, {})]
 SHARE = [request(76, 1, {"group_id": "g", "member_id": "m"}), response(76, 1, {})]
 
