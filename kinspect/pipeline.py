@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Final
 
@@ -155,6 +155,10 @@ class Inspector:
         number of new secrets."""
         with self._guard():
             return self._ledger.add_secrets(text)
+
+    def secrets_of(self, randoms: Iterable[bytes]) -> Iterator[bytes]:
+        """Known secrets of the TLS connections with these client randoms, as lines of a key log."""
+        return self._ledger.keylog.lines(randoms)
 
     def add_found(self, secrets: Sequence[bytes]) -> None:
         """Add the key logs found with the packets so far, a list that grows: those that are new since the last call."""

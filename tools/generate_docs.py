@@ -43,7 +43,13 @@ ABOUT_RULES = (
     "Some options need others, or do not go with them. A command looks at that first, in this order. It says the first"
     " line that applies, and ends with status 2. Words in capitals stand for what was given."
 )
-HAND_WRITTEN = (ROOT / "README.md", DOCS / "guide.md", DOCS / "answers.md", DOCS / "records.md")
+HAND_WRITTEN = (
+    ROOT / "README.md",
+    DOCS / "guide.md",
+    DOCS / "answers.md",
+    DOCS / "records.md",
+    DOCS / "export.md",
+)
 # ---------------------------------------------------------------------- Markdown
 
 

@@ -81,7 +81,7 @@ def records_of(source: Source) -> RecordShape | None:
     base = source.position - len(first.data)
     described = [
         block
-        for (_, place), block in zip(findings.described, findings.descriptions, strict=True)
+        for (_, place, _), block in zip(findings.described, findings.descriptions, strict=True)
         if place < base + first.starts[0]
     ]
     return _KINDS[format_of.name](format_of.prefix(begin, described), len(described))

@@ -60,6 +60,15 @@ def open_capture(source: Source, first_frame: int, block_size: int, findings: Fi
     `first_frame` is the frame reference of its first packet; `findings` receives everything but packets. Raises
     CaptureError at once if the source cannot be opened or is not a capture; iterating raises what readers raise.
     """
+    begin, source = beginning(source)
+    found = recognise(begin)
+    if found is None:
+        raise unsupported.known(source.name, begin) or _no_capture(source.name)
+    return found.read(begin.data, source, first_frame, block_size, findings)
+
+
+def beginning(source: Source) -> tuple[SourceHead, Source]:
+    """The first bytes of a capture, decompressed, and the source of those behind them. Raises CaptureError."""
     begin = SourceHead(source.read)
     if not begin.first(_MAGIC_SIZE):
         raise CaptureError(f"{source.name}: is empty")
@@ -68,10 +77,7 @@ def open_capture(source: Source, first_frame: int, block_size: int, findings: Fi
         begin = SourceHead(source.read)
         if not begin.first(_MAGIC_SIZE):
             raise CaptureError(f"{source.name}: holds nothing once decompressed")
-    found = recognise(begin)
-    if found is None:
-        raise unsupported.known(source.name, begin) or _no_capture(source.name)
-    return found.read(begin.data, source, first_frame, block_size, findings)
+    return begin, source
 
 
 def _no_capture(name: str) -> CaptureError:

@@ -18,12 +18,13 @@ MAGIC: Final = b"\x0a\x0d\x0d\x0a"
 # Block types (§4; the packet block is in appendix A).
 SECTION: Final = 0x0A0D0D0A
 INTERFACE: Final = 1
-_OLD_PACKET: Final = 2
-_SIMPLE_PACKET: Final = 3
+OLD_PACKET: Final = 2
+SIMPLE_PACKET: Final = 3
+RESOLUTION: Final = 4
 STATISTICS: Final = 5
 ENHANCED_PACKET: Final = 6
 SECRETS: Final = 10
-_PACKETS: Final = (_OLD_PACKET, _SIMPLE_PACKET, ENHANCED_PACKET)
+_PACKETS: Final = (OLD_PACKET, SIMPLE_PACKET, ENHANCED_PACKET)
 
 _BLOCK_OVERHEAD: Final = 12
 """Type, length, and the length again at the end."""
@@ -33,23 +34,28 @@ _ENHANCED_OVERHEAD: Final = 32
 END_OF_OPTIONS: Final = 0
 IF_TSRESOL: Final = 9
 _IF_FCSLEN: Final = 13
-_IF_TSOFFSET: Final = 14
+IF_TSOFFSET: Final = 14
 ISB_STARTTIME: Final = 2
 _ISB_IFDROP: Final = 5
 ISB_OSDROP: Final = 7
 
 TLS_KEY_LOG: Final = 0x544C534B
 
+RESOLVED_KEPT: Final = 256
+RESOLVED_BYTES: Final = 1 << 16
+"""Number of name resolution blocks that are kept of all files, and bytes of each."""
+
 LATEST: Final = (1 << 62) - 1
 
 
-class _Order:
+class ByteOrder:
     """The structures of a section, in its byte order."""
 
     def __init__(self, mark: str) -> None:
         def unpacker(fields: str) -> Callable[..., tuple[Any, ...]]:
             return Struct(mark + fields).unpack_from
 
+        self.mark = mark
         self.u32 = unpacker("I")
         self.u32_pair = unpacker("II")
         self.u64 = unpacker("Q")
@@ -62,7 +68,7 @@ class _Order:
         self.packet_block = unpacker("IIIIIII")
 
 
-_BYTE_ORDER_MARKS: Final = {b"\x4d\x3c\x2b\x1a": _Order("<"), b"\x1a\x2b\x3c\x4d": _Order(">")}
+BYTE_ORDER_MARKS: Final = {b"\x4d\x3c\x2b\x1a": ByteOrder("<"), b"\x1a\x2b\x3c\x4d": ByteOrder(">")}
 
 
 def _known_time(time: int | None) -> int | None:
@@ -130,13 +136,14 @@ class _Walker:
         self._file = first_frame >> FRAME_BITS
         self._findings = findings
         self._sections = 0
-        self._order = _BYTE_ORDER_MARKS[b"\x4d\x3c\x2b\x1a"]
+        self._order = BYTE_ORDER_MARKS[b"\x4d\x3c\x2b\x1a"]
         self._interfaces: list[_Interface] = []
         self._handlers: dict[int, Callable[[Block, int, int], None]] = {
             SECTION: self._section,
             INTERFACE: self._interface,
-            _OLD_PACKET: self._old_packet,
-            _SIMPLE_PACKET: self._simple_packet,
+            OLD_PACKET: self._old_packet,
+            SIMPLE_PACKET: self._simple_packet,
+            RESOLUTION: self._resolution,
             STATISTICS: self._statistics,
             ENHANCED_PACKET: self._enhanced_packet,
             SECRETS: self._secrets,
@@ -161,7 +168,7 @@ class _Walker:
                 return _BLOCK_OVERHEAD
             order = self._order
             if data.startswith(MAGIC, position):
-                order = _BYTE_ORDER_MARKS.get(data[position + 8 : position + 12], order)
+                order = BYTE_ORDER_MARKS.get(data[position + 8 : position + 12], order)
             kind, length = order.u32_pair(data, position)
             if not _BLOCK_OVERHEAD <= length <= PACKET_LIMIT:
                 raise _DamageError(f"claims a length of {length} bytes")
@@ -225,7 +232,7 @@ class _Walker:
         return position
 
     def _section(self, block: Block, start: int, end: int) -> None:
-        order = _BYTE_ORDER_MARKS.get(block.data[start : start + 4])
+        order = BYTE_ORDER_MARKS.get(block.data[start : start + 4])
         if order is None:
             raise _DamageError("has no byte order mark")
         _need(start, end, 16)
@@ -243,11 +250,11 @@ class _Walker:
         fcs = 0
         numerator, denominator = 1000, 1
         offset_ns = 0
-        for code, value in self._options(block.data, start + 8, end):
+        for code, value in options(self._order, block.data, start + 8, end):
             if code == IF_TSRESOL and value:
                 base = 2 if value[0] & 0x80 else 10
                 numerator, denominator = 1_000_000_000, base ** (value[0] & 0x7F)
-            elif code == _IF_TSOFFSET and len(value) >= 8:
+            elif code == IF_TSOFFSET and len(value) >= 8:
                 offset_ns = self._order.i64(value)[0] * 1_000_000_000
             elif code == _IF_FCSLEN and value:
                 fcs = value[0]
@@ -263,7 +270,7 @@ class _Walker:
     def _describe(self, block: Block, start: int, end: int) -> None:
         """Keep a block as it stands, with its type and both lengths."""
         self._findings.descriptions.append(block.data[start - 8 : end + 4])
-        self._findings.described.append((self._file, self.base + start - 8))
+        self._findings.described.append((self._file, self.base + start - 8, self.frame))
 
     def _enhanced_packet(self, block: Block, start: int, end: int) -> None:
         """A packet block that `_enhanced_packets` left, which is damaged: `_packet` reports what is wrong."""
@@ -319,7 +326,7 @@ class _Walker:
         interface = self._order.u32(block.data, start)[0]
         run: tuple[int, ...] = (self._file, self._sections)
         drops = []
-        for code, value in self._options(block.data, start + 12, end):
+        for code, value in options(self._order, block.data, start + 12, end):
             if code == ISB_STARTTIME and len(value) >= 8:
                 # Counts run from the start of a capture, even if it is rotated over several files.
                 run = self._order.u32_pair(value)
@@ -335,15 +342,21 @@ class _Walker:
         if kind == TLS_KEY_LOG:
             self._findings.secrets.append(block.data[start + 8 : min(start + 8 + length, end)])
 
-    def _options(self, data: bytes, start: int, end: int) -> Iterator[tuple[int, bytes]]:
-        """Code and value of each option that lies entirely within the block (§3.5)."""
-        while start + 4 <= end:
-            code, length = self._order.option(data, start)
-            start += 4
-            if code == END_OF_OPTIONS or start + length > end:
-                return
-            yield code, data[start : start + length]
-            start += length + -length % 4
+    def _resolution(self, block: Block, start: int, end: int) -> None:
+        resolved = self._findings.resolved
+        if resolved is not None and len(resolved) < RESOLVED_KEPT and end - start <= RESOLVED_BYTES:
+            resolved[self._order.mark, block.data[start:end]] = None
+
+
+def options(order: ByteOrder, data: bytes, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+    """Code and value of each option that lies entirely within the block (§3.5)."""
+    while start + 4 <= end:
+        code, length = order.option(data, start)
+        start += 4
+        if code == END_OF_OPTIONS or start + length > end:
+            return
+        yield code, data[start : start + length]
+        start += length + -length % 4
 
 
 def _need(start: int, end: int, size: int) -> None:

@@ -27,8 +27,11 @@ class Findings:
     """TLS key logs in the order in which they stand in the captures."""
     descriptions: list[bytes] = field(default_factory=list)
     """Section and interface blocks of pcapng files, which describe how the packets behind them are to be read."""
-    described: list[tuple[int, int]] = field(default_factory=list)
-    """Place of each description: the index of its file, its offset there."""
+    described: list[tuple[int, int, int]] = field(default_factory=list)
+    """Place of each description: the index of its file, its offset there, the frame reference of the next packet."""
+    resolved: dict[tuple[str, bytes], None] | None = None
+    """Name resolution blocks of pcapng files, each once: byte order as in `struct`, and what stands between the
+    lengths. None if nobody asks for them."""
 
 
 FormatReader = Callable[[bytes, Source, int, int, Findings], Iterator[Block]]

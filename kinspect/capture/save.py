@@ -65,6 +65,12 @@ class SaveFiles:
                 self._secrets_size -= len(self._secrets.popleft())
             self._write(secrets_block(known))
 
+    def describe(self, blocks: bytes, anew: bool = False) -> None:
+        """Write blocks on how packets behind them are to be read, with which later files begin too. `anew`: those
+        before do not count any more, as a new section begins."""
+        self._prelude = blocks if anew else self._prelude + blocks
+        self._write(blocks)
+
     def packets(self, blocks: list[bytes], drops: Sequence[int]) -> None:
         """Write packet blocks into this file and as many more as they need; `drops`: drop counts so far."""
         self._drops = drops

@@ -27,14 +27,17 @@ def open_timeline(
     block_size: int = BLOCK_SIZE,
     open_input: Callable[[str], Source] = open_source,
     skew_ns: int = SKEW_NS,
+    resolved: bool = False,
 ) -> Timeline:
     """All captures in `paths` (`-`: standard input) as one timeline, to be iterated once, in blocks.
 
     Nothing is opened before the first block is asked for, and unreadable inputs raise nothing: see `Timeline.errors`.
     `open_input` makes a source of a path, for paths that are not files. `skew_ns`: `Caps.skew_ns`, the most by which
-    the times of a capture are set right.
+    the times of a capture are set right. `resolved`: name resolution blocks are kept (`Timeline.findings`).
     """
-    return Timeline(paths, block_size=block_size, open_input=open_input, skew_ns=skew_ns)
+    timeline = Timeline(paths, block_size=block_size, open_input=open_input, skew_ns=skew_ns)
+    timeline.findings.resolved = {} if resolved else None
+    return timeline
 
 
 def may_bring_secrets(names: Sequence[str]) -> bool:
@@ -145,7 +148,8 @@ class Timeline:
         """Number of packets handed out."""
         sizes = [input_size(path) for path in self.files]
         self.bytes_total: int | None = None if None in sizes else sum(size or 0 for size in sizes)
-        self._findings = Findings()
+        self.findings = Findings()
+        """Contents of the captures beside packets, so far."""
         block_size = min(block_size, max(_SMALLEST_BLOCK, _BUFFERED // max(2 * len(sizes), 1)))
         self._cursors: list[_Cursor] = []
         for index, path in enumerate(self.files):
@@ -154,7 +158,7 @@ class Timeline:
                 twice.unread = True
                 self.errors.append(twice)
             else:
-                self._cursors.append(_Cursor(index, path, block_size, self._findings, open_input))
+                self._cursors.append(_Cursor(index, path, block_size, self.findings, open_input))
         self._blocks = self._counted(self._alone() if len(self._cursors) == 1 else self._merged())
 
     def __iter__(self) -> Iterator[Block]:
@@ -166,7 +170,7 @@ class Timeline:
 
     @property
     def status(self) -> SourceStatus:
-        drops = self._findings.drops
+        drops = self.findings.drops
         return SourceStatus(
             self.errors,
             sum(cursor.source.position for cursor in self._cursors),
@@ -177,15 +181,15 @@ class Timeline:
 
     @property
     def secrets(self) -> list[bytes]:
-        return self._findings.secrets
+        return self.findings.secrets
 
     @property
     def descriptions(self) -> list[tuple[int, int, bytes]]:
         """Blocks of pcapng files that describe how the packets behind them are to be read: file, offset, block."""
-        found = self._findings
+        found = self.findings
         return [
-            (place[0], place[1], text)
-            for place, text in zip(found.described, found.descriptions, strict=True)
+            (file, offset, text)
+            for (file, offset, _), text in zip(found.described, found.descriptions, strict=True)
         ]
 
     def offset(self, block: Block) -> int:

@@ -30,7 +30,6 @@ _SHB_USERAPPL: Final = 4
 _IF_NAME: Final = 2
 _IF_FILTER: Final = 11
 _FILTER_IS_TEXT: Final = b"\0"
-_NANOSECONDS: Final = b"\x09"
 _ISB_ENDTIME: Final = 3
 
 PACKET_OVERHEAD: Final = 32
@@ -39,39 +38,48 @@ LATEST_NS: Final = read.LATEST
 """Latest time that kinspect would read; the format has room for later ones."""
 
 
-def section() -> bytes:
-    """Section header block, which a file starts with."""
+def section(*options: tuple[int, bytes]) -> bytes:
+    """Section header block, which a file starts with. `options`: code and value of each."""
     body = _SECTION.pack(_BYTE_ORDER, 1, 0, _LENGTH_UNKNOWN)
-    return _block(read.SECTION, body + _options((_SHB_USERAPPL, b"kinspect")))
+    return block_of(read.SECTION, body + written_options(*options, (_SHB_USERAPPL, b"kinspect")))
 
 
-def interface_block(link_type: int, name: str = "", snaplen: int = 0, filter_text: str = "") -> bytes:
-    """Interface block; packets refer to it by its index within the section, from 0. `snaplen` 0: no limit."""
-    options = [(read.IF_TSRESOL, _NANOSECONDS)]
+def interface_block(
+    link_type: int, name: str = "", snaplen: int = 0, filter_text: str = "", digits: int = 9
+) -> bytes:
+    """Interface block; packets refer to it by its index within the section, from 0. `snaplen` 0: no limit; `digits`: of
+    the fractions of seconds."""
+    options = [(read.IF_TSRESOL, bytes([digits]))]
     if name:
         options.append((_IF_NAME, _encoded(name)))
     if filter_text:
         options.append((_IF_FILTER, _FILTER_IS_TEXT + _encoded(filter_text)))
-    return _block(read.INTERFACE, _INTERFACE.pack(link_type, 0, snaplen) + _options(*options))
+    return block_of(read.INTERFACE, _INTERFACE.pack(link_type, 0, snaplen) + written_options(*options))
 
 
 def packet_block(interface: int, time_ns: int, data: bytes, original_length: int) -> bytes:
     """Enhanced packet block. Raises ValueError for a time that could not be read again."""
     if not 0 <= time_ns <= LATEST_NS:
         raise ValueError(f"{time_ns} ns is no time that could be read again")
+    return enhanced_block(interface, time_ns, data, original_length)
+
+
+def enhanced_block(
+    interface: int, ticks: int, data: bytes, original_length: int, options: bytes = b""
+) -> bytes:
+    """Enhanced packet block of an interface with any resolution. `options`: see `written_options`."""
     captured = len(data)
     padding = -captured % 4
-    length = PACKET_OVERHEAD + captured + padding
+    length = PACKET_OVERHEAD + captured + padding + len(options)
     head = _PACKET.pack(
         read.ENHANCED_PACKET,
         length,
         interface,
-        time_ns >> 32,
-        time_ns & 0xFFFFFFFF,
+        *_ticks(ticks),
         captured,
         original_length,
     )
-    return b"".join((head, data, bytes(padding), _LENGTH.pack(length)))
+    return b"".join((head, data, bytes(padding), options, _LENGTH.pack(length)))
 
 
 def interface_of(block: bytes) -> int:
@@ -82,10 +90,10 @@ def interface_of(block: bytes) -> int:
 
 def statistics_block(interface: int, start_ns: int, end_ns: int, dropped: int) -> bytes:
     """Statistics block: packets that the operating system dropped on an interface since the start of the capture."""
-    return _block(
+    return block_of(
         read.STATISTICS,
         _STATISTICS.pack(interface, *_ticks(end_ns))
-        + _options(
+        + written_options(
             (read.ISB_STARTTIME, _FRAME.pack(*_ticks(start_ns))),
             (_ISB_ENDTIME, _FRAME.pack(*_ticks(end_ns))),
             (read.ISB_OSDROP, _U64.pack(dropped)),
@@ -95,7 +103,7 @@ def statistics_block(interface: int, start_ns: int, end_ns: int, dropped: int) -
 
 def secrets_block(text: bytes) -> bytes:
     """Secrets block with lines of a TLS key log, to be placed before the packets they are for."""
-    return _block(read.SECRETS, _FRAME.pack(read.TLS_KEY_LOG, len(text)) + _padded(text))
+    return block_of(read.SECRETS, _FRAME.pack(read.TLS_KEY_LOG, len(text)) + _padded(text))
 
 
 class PcapngWriter:
@@ -126,12 +134,14 @@ class PcapngWriter:
         self._file.write(secrets_block(text))
 
 
-def _block(kind: int, body: bytes) -> bytes:
+def block_of(kind: int, body: bytes) -> bytes:
+    """A block of any kind; `body`: what stands between its lengths, a multiple of four bytes."""
     length = _FRAME.size + len(body) + _LENGTH.size
     return b"".join((_FRAME.pack(kind, length), body, _LENGTH.pack(length)))
 
 
-def _options(*rows: tuple[int, bytes]) -> bytes:
+def written_options(*rows: tuple[int, bytes]) -> bytes:
+    """Options of a block, by code and value, with their end."""
     written = [_OPTION.pack(code, len(value)) + _padded(value) for code, value in rows]
     return b"".join([*written, _OPTION.pack(read.END_OF_OPTIONS, 0)])
 

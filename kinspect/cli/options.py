@@ -113,13 +113,15 @@ def emit_option(types: Sequence[str]) -> Option:
 
 
 SHOW_SECRETS = click.option("--show-secrets", is_flag=True, help="Print passwords, tokens and the like.")
+QUIET = click.option("-q", "--quiet", is_flag=True, help="No closing summary.")
+PROGRESS = click.option("--progress/--no-progress", default=None, help="Show the progress of reading.")
 TABLE_SHOWN = (
-    click.option("--progress/--no-progress", default=None, help="Show the progress of reading."),
+    PROGRESS,
     click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colours."),
     click.option("--utc", is_flag=True, help="Tables in UTC (else local time; JSON is always UTC)."),
 )
 ROWS_SHOWN = (
-    click.option("-q", "--quiet", is_flag=True, help="No closing summary."),
+    QUIET,
     *TABLE_SHOWN,
     click.option("--wide", is_flag=True, help="Cut nothing in tables: rows may be longer than a line."),
 )

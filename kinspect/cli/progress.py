@@ -77,8 +77,9 @@ class ProgressLine:
             _shown.remove(self)
 
 
-def of_reading(packets: Packets) -> ProgressLine:
-    """The progress of a reading. `update` may be told the number of bytes, if other processes read."""
+def of_reading(packets: Packets, doing: str = "reading") -> ProgressLine:
+    """The progress of a reading. `update` may be told the number of bytes, if other processes read; `doing`: what it is
+    done for."""
 
     def tell(seconds: float, bytes_read: int | None = None) -> str:
         # Loaded when there is something to show: most runs are shorter than that.
@@ -89,10 +90,10 @@ def of_reading(packets: Packets) -> ProgressLine:
         speed = done / seconds
         rate = f"{wording.size(speed)}/s"
         if not total:
-            return f"reading: {wording.size(done)}, {rate}, {wording.duration(seconds)}"
+            return f"{doing}: {wording.size(done)}, {rate}, {wording.duration(seconds)}"
         done = min(done, total)
         left = f", {wording.duration((total - done) / speed)} left" if done else ""
-        return f"reading: {100 * done // total}% of {wording.size(total)}, {rate}{left}"
+        return f"{doing}: {100 * done // total}% of {wording.size(total)}, {rate}{left}"
 
     return ProgressLine(tell)
 

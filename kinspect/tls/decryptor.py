@@ -122,6 +122,11 @@ class Decryptor:
         self._is_13 = False
         self._early_accepted = False
 
+    @property
+    def client_random(self) -> bytes | None:
+        """The client random of its ClientHello, by which key logs name it; None before that."""
+        return None if self._hello is None else self._hello.random
+
     def state(self) -> list[Any]:
         """State for `restore`."""
         negotiated = self._hello, self._server_hello, self._suite

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from io import BytesIO
 
 CLIENT_RANDOM = "CLIENT_RANDOM"
@@ -66,6 +67,13 @@ class KeyLog:
             return
         if len(random) == RANDOM_BYTES and len(secret) in _SIZES.get(label, ()):
             self._secrets.setdefault(_PREFIXES[label] + random, secret)
+
+    def lines(self, randoms: Iterable[bytes]) -> Iterator[bytes]:
+        """The secrets of the connections with these client randoms, as lines of a key log."""
+        for random in randoms:
+            for label in _SIZES:
+                if secret := self.secret(label, random):
+                    yield f"{label} {random.hex()} {secret.hex()}\n".encode()
 
     def secret(self, label: str, random: bytes) -> bytes | None:
         """The secret with this label of the connection with this client random; None if there is none."""

@@ -83,7 +83,7 @@ def test_filters_stand_under_a_heading_of_their_own(kinspect):
 
 @pytest.mark.parametrize(
     "command",
-    [["read"], ["live"], ["records"], ["explore"], ["pipeline", "run"], ["pipeline", "stream"]],
+    [["read"], ["live"], ["records"], ["export"], ["explore"], ["pipeline", "run"], ["pipeline", "stream"]],
     ids=" ".join,
 )
 def test_limits_have_a_page_of_their_own(kinspect, command):

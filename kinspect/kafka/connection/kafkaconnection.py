@@ -633,6 +633,7 @@ class KafkaConnection:
             evidence=flow.evidence,
             tls_handshake=(watch.stage or None) if watch else None,
             tls_alerts=self._alerts(),
+            tls_random=secure.client_random if secure else None,
             file=self._file_name(file),
             frames=(
                 first_frame & FRAME_MASK,

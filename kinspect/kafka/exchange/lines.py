@@ -60,6 +60,9 @@ ALIKE: Final = """
 """Keys of a connection's object, in their order, that have the names of its fields."""
 
 
+ClientRandom: TypeAlias = bytes
+
+
 class ConnectionLine(NamedTuple):
     """A finished connection: its ends, times, amounts, kind and end reason.
 
@@ -67,7 +70,8 @@ class ConnectionLine(NamedTuple):
     broker's; of a connection that is not Kafka "client" means the side that opened it, as far as known.
     `conflicting_bytes` were sent again with another value; the first one counts.
     `client_direction` is the client's direction in `evidence` and in `tls_alerts`, which have direction, level and
-    description. `file`, `frames`: where its first and last packet stand, None for a last one in another file.
+    description. `tls_random`: the client random, by which key logs name it. `file`, `frames`: where its first and
+    last packet stand, None for a last one in another file.
     `end_reason` is the reassembly's word (docs/architecture.md). `key`: its place in the order of lines. `host`,
     `interface`: where its first packet was captured, if known.
     """
@@ -108,6 +112,7 @@ class ConnectionLine(NamedTuple):
     evidence: Evidence = NO_EVIDENCE
     tls_handshake: str | None = None
     tls_alerts: Sequence[tuple[int, int | None, int | None]] = ()
+    tls_random: ClientRandom | None = None
     file: str | None = None
     frames: tuple[int, int | None] = (0, 0)
 

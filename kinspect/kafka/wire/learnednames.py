@@ -71,6 +71,12 @@ class LearnedNames:
         before = [(first, node_id) for node_id, first in ids.items() if first < key]
         return max(before)[1] if before else None
 
+    def sources(self, topic_ids: Iterable[str], address: BrokerAddress, key: LineKey) -> set[LineKey]:
+        """Keys of the lines from which the line of `key` has the names of these ids and the node at that address."""
+        names = [self._names[topic_id][0] for topic_id in topic_ids if topic_id in self._names]
+        nodes = [first for first in self._nodes.get(address, {}).values() if first < key]
+        return {first for first in [*names, *([max(nodes)] if nodes else [])] if FIRST < first < key}
+
     def name(self, topic_id: str, key: LineKey) -> str | None:
         """The name of `topic_id` if a line before `key` reported it; else None, and the id counts as unresolved."""
         learned = self._names.get(topic_id)

@@ -1,0 +1,135 @@
+"""`kinspect export`: captures in, a capture of what passes the filters out."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from typing import Any
+
+import click
+
+from kinspect.capture import Timeline, open_timeline
+from kinspect.capture.rotation import Rotation
+from kinspect.capture.save import SaveFiles, SaveOptions
+from kinspect.capture.source import can_reopen
+from kinspect.cli import progress
+from kinspect.cli.completions import files
+from kinspect.cli.interrupt import Interrupt, LateError
+from kinspect.cli.options import (
+    FILTER_OPTIONS,
+    IN_BODIES,
+    INPUT,
+    LIMITS,
+    LINES_ALONE,
+    OUTPUT_FILE,
+    PROGRESS,
+    QUIET,
+    Sectioned,
+    make_caps,
+    options,
+    usage,
+)
+from kinspect.cli.outfile import STANDARD, check_overwrite
+from kinspect.cli.outputoptions import input_files
+from kinspect.cli.readrun import ReadRun, open_run, run_options
+from kinspect.cli.schemaoption import SCHEMA
+from kinspect.errors import CaptureError, KinspectError
+from kinspect.exports.choice import Choice
+from kinspect.exports.chosenpackets import SPANS_KEPT, ChosenPackets
+from kinspect.exports.packetcopy import PacketCopy, describe_captures
+from kinspect.output import JSONL
+from kinspect.sink import SUMMARY
+from kinspect.wording import counted
+
+STREAM = "/dev/stdout"
+
+
+@click.command(cls=Sectioned)
+@click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True, shell_complete=files)
+@options(OUTPUT_FILE, (QUIET, PROGRESS), FILTER_OPTIONS, INPUT, SCHEMA, LIMITS)
+def export(captures: tuple[str, ...], **values: Any) -> int:
+    """Write the packets of what passes the filters into a capture of its own.
+
+    It is a pcapng file with whole connections, as they were captured. All filters must match, as for `read`. Several
+    captures become one, in the order of time. CAPTURE is what `kinspect read` takes, but no pipe, as it is read twice.
+    """
+    usage(lambda: _check(captures, values))
+    path = STREAM if values["output"] in (None, STANDARD) else values["output"]
+    lines = {**IN_BODIES, **LINES_ALONE, **values, "format_name": JSONL, "emit": [SUMMARY]}
+    asked = run_options({**lines, "output": STANDARD, "show_secrets": False, "limit": None, "utc": False})
+    timeline = _timeline(captures, values)
+    interrupt, choice = Interrupt(), Choice()
+    run = open_run(asked, timeline, interrupt, choice)
+    run.counts_errors = False
+    choice.names = run.inspector.names
+    with interrupt:
+        run.run()
+        if interrupt.received:
+            choice.report.append("nothing was written")
+        elif not run.nothing_read:
+            _write(run, choice, timeline, SaveOptions(path, Rotation(), values["force"]))
+        status = run.close()
+    return interrupt.status or status
+
+
+def _check(captures: tuple[str, ...], values: dict[str, Any]) -> None:
+    for capture in captures:
+        if not can_reopen(capture):
+            raise KinspectError(f"{capture}: is read twice, and a pipe can be read only once: save it first")
+    path = values["output"]
+    if path not in (None, STANDARD):
+        check_overwrite(path, values["force"], [*captures, *input_files(values)])
+    elif sys.stdout.isatty():
+        raise KinspectError("packets are not for a terminal: -o FILE says where they go")
+
+
+def _timeline(captures: tuple[str, ...], values: dict[str, Any]) -> Timeline:
+    return open_timeline(captures, skew_ns=make_caps(values).skew_ns, resolved=True)
+
+
+def _write(run: ReadRun, choice: Choice, read: Timeline, saving: SaveOptions) -> None:
+    """Read the captures again, and write the packets that were chosen."""
+    again = _timeline(tuple(read.files), run.options.values)
+    shows = progress.wanted(run.options.values["progress"])
+    shown = progress.of_reading(again, "writing") if shows else None
+    try:
+        saved = SaveFiles(saving, describe_captures(read.findings), 0)
+        copy = PacketCopy(again, read.findings, saved)
+        try:
+            _copy(run, choice, again, copy, shown)
+        finally:
+            saved.close(())
+    except CaptureError as error:
+        if isinstance(error.__context__, BrokenPipeError):
+            raise error.__context__ from None
+        raise
+    finally:
+        again.close()
+        if shown is not None:
+            shown.stop()
+    told = f", and of {choice.tellers:,} as far as they tell names" if choice.tellers else ""
+    choice.report.append(
+        f"{counted(copy.packets, 'packet')} of {counted(choice.connections, 'connection')} written{told}"
+    )
+    if secret := sum(any(run.inspector.secrets_of([each])) for each in choice.randoms):
+        choice.report.append(
+            f"secrets of {counted(secret, 'TLS connection')} are in it: whoever has it reads these"
+        )
+    if choice.spans.left_out:
+        choice.report.append(
+            f"left out for want of room ({SPANS_KEPT:,} are noted): {choice.spans.left_out:,} connections"
+        )
+
+
+def _copy(
+    run: ReadRun, choice: Choice, again: Timeline, copy: PacketCopy, shown: progress.ProgressLine | None
+) -> None:
+    copy.secrets(run.inspector.secrets_of(choice.randoms))
+    chosen = ChosenPackets(choice.spans, make_caps(run.options.values))
+    with suppress(LateError), run.interrupt.breakable():
+        for block in run.interrupt.guard(iter(again)):
+            for index in chosen.of(block):
+                copy.take(block, index)
+            copy.flush()
+            if shown is not None:
+                shown.update()

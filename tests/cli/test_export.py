@@ -1,0 +1,329 @@
+"""`kinspect export`: what is read of the export is what is read of the original, for what passes."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+from itertools import pairwise
+from struct import pack
+
+import pytest
+from support.captures import CAPTURES
+from support.client import Client, recorded
+from support.formats import WRITERS
+from support.packets import packets
+from support.pcap import Conversation, pcap
+from support.wrap import fragmented
+
+from kinspect.capture import open_timeline
+from kinspect.cli import exportcommand, interrupt
+from kinspect.exports import chosenpackets
+
+NANO, ERRORS = CAPTURES / "4.4.0/nano.pcap", CAPTURES / "4.4.0/errors_java.pcap.gz"
+KEYLOG = CAPTURES / "tls/sasl_ssl_tls12.keys.log"
+SAMPLE = {
+    "4.4.0/errors_java.pcap.gz",
+    "4.3.1/txn_java.pcap.gz",
+    "tls/tls12_chacha_dsb.pcapng.gz",
+    "variants/cutfile.pcap",
+    "variants/ngmulti.pcapng.gz",
+    "variants/qinq.pcap.gz",
+}
+FILES = sorted(CAPTURES.rglob("*.pcap*"))
+PARTS = [
+    pytest.param(path, marks=() if str(path.relative_to(CAPTURES)) in SAMPLE else pytest.mark.big)
+    for path in FILES
+]
+ENDS = ("capture_end", "idle")
+"""Where the capture ends, the export may end earlier."""
+
+
+def keys(path):
+    """The option for the secrets of a capture."""
+    found = path.with_name(path.name.split(".")[0] + ".keys.log")
+    return ("--keylog", found) if found.exists() else ()
+
+
+@pytest.fixture
+def read(kinspect):
+    """The exchanges that are read, without their frames, and what the export need not have."""
+
+    def run(*arguments):
+        found = []
+        result = kinspect("read", "-q", "--format", "jsonl", *arguments)
+        for line in map(json.loads, result.out.splitlines()):
+            for side in ("request", "response"):
+                if line[side]:
+                    del line[side]["frames"]
+            if line["outcome"] == "unanswered" and line["outcome_reason"] in ENDS:
+                line["completed_at"] = line["outcome_reason"] = None
+            found.append(line)
+        return result.status, found
+
+    return run
+
+
+@pytest.fixture
+def exported(kinspect, tmp_path):
+    """The status of an export, and its path."""
+    path = tmp_path / "out.pcapng"
+
+    def run(*arguments):
+        result = kinspect("export", "-q", "--force", "-o", path, *arguments)
+        return result.status, path
+
+    return run
+
+
+def asked(lines):
+    """Filters that some of the lines pass."""
+    found = [(), ("--errors-only",)]
+    for option, values in (
+        ("--client-id", [line["client"]["id"] for line in lines]),
+        ("--api", [line["api"] for line in lines]),
+        ("--topic", [topic for line in lines for topic in line["topics"]]),
+    ):
+        if named := sorted({value for value in values if value}):
+            found.append((option, named[len(named) // 2].replace("[", "?").replace("!", "?")))
+    return found
+
+
+@pytest.mark.parametrize("path", PARTS, ids=lambda path: str(path.relative_to(CAPTURES)))
+def test_an_export_is_read_as_the_original(read, exported, path):
+    _, everything = read(path, *keys(path))
+    for filters in asked(everything):
+        status, expected = read(path, *keys(path), *filters)
+        made, out = exported(path, *keys(path), *filters)
+        assert made == status
+        if status != 1:
+            assert read(out, *filters) == (0, expected)
+
+
+def rows(*paths):
+    """Time, link type and bytes of all packets, and the bytes that are missing of each."""
+    return [
+        (packet.time, packet.link_type, packet.data, packet.cut)
+        for path in paths
+        for packet in packets.__wrapped__(path)
+    ]
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_packets_of_any_format_stay_as_they_are(exported, tmp_path, name):
+    path = tmp_path / f"made.{name}.gz"
+    path.write_bytes(gzip.compress(WRITERS[name](packets(NANO))))
+    _, out = exported(path)
+    assert rows(out) == rows(path)
+    assert len(rows(out)) == 24
+
+
+def block(order, kind, body):
+    body += bytes(-len(body) % 4)
+    size = len(body) + 12
+    return pack(order + "II", kind, size) + body + pack(order + "I", size)
+
+
+def option(order, code, value):
+    return pack(order + "HH", code, len(value)) + value + bytes(-len(value) % 4)
+
+
+def written(order, kind, taken):
+    """A section with options everywhere. `kind`: of the blocks that hold the packets."""
+    text = option(order, 1, f"comment {order}".encode()) + bytes(4)
+    offset = option(order, 9, b"\x06") + option(order, 14, pack(order + "q", 100)) + bytes(4)
+    name = option(order, 1, b"\x7f\0\0\x01local\0") + bytes(4)
+    parts = [
+        block(order, 0x0A0D0D0A, pack(order + "IHHq", 0x1A2B3C4D, 1, 0, -1) + text),
+        block(order, 1, pack(order + "HHI", 1, 0, 0) + option(order, 2, b"quiet0") + bytes(4)),
+        block(order, 1, pack(order + "HHI", 1, 0, 0) + option(order, 2, b"eth1") + offset),
+        block(order, 4, name),
+    ]
+    for packet in taken:
+        size, ticks = len(packet.data), packet.time // 1000 - 100_000_000
+        numbers = {6: pack(order + "I", 1), 2: pack(order + "HH", 1, 7)}.get(kind, b"")
+        head = numbers + pack(order + "4I", ticks >> 32, ticks & 0xFFFFFFFF, size, size)
+        padded = packet.data + bytes(-size % 4)
+        if kind == 3:
+            parts.append(block(order, 3, pack(order + "I", size) + padded))
+        else:
+            parts.append(block(order, kind, head + padded + option(order, 2, pack(order + "I", 2)) + text))
+    return b"".join(parts)
+
+
+@pytest.mark.parametrize("kind", [6, 2, 3])
+def test_what_pcapng_says_of_packets_stays(exported, tmp_path, kind):
+    taken = packets(NANO)
+    half = len(taken) // 2
+    path = tmp_path / "made.pcapng"
+    path.write_bytes(written("<", kind, taken[:half]) + written(">", kind, taken[half:]))
+    _, out = exported(path)
+    assert rows(out) == rows(path)
+    assert all((time is None) == (kind == 3) for time, *_ in rows(out))
+    found = out.read_bytes()
+    for part, count in (
+        (b"local", 1),
+        (option("<", 1, b"comment <"), 1 if kind == 3 else 1 + half),
+        (option("<", 1, b"comment >"), 1 if kind == 3 else 1 + len(taken) - half),
+        (option("<", 2, pack("<I", 2)), 0 if kind == 3 else len(taken)),
+        # They are described alike in both sections.
+        (b"eth1", 0 if kind == 3 else 1),
+        (b"quiet0", 1 if kind == 3 else 0),
+    ):
+        assert found.count(part) == count, part
+
+
+def beats(port, name, errors=(0,)):
+    client = Client(name, port)
+    for error in errors:
+        client.ask(12, 0, {"group_id": "g", "generation_id": 1, "member_id": "m"}, {"error_code": error})
+    return client
+
+
+def test_captures_become_one_in_the_order_of_time(exported, read, tmp_path):
+    first, second = beats(40000, "a", (0, 0, 27)), beats(40001, "b", (0, 0))
+    paths = []
+    for name, client in (("b", second), ("a", first)):
+        paths.append(tmp_path / f"{name}.pcap")
+        paths[-1].write_bytes(recorded(client))
+    assert exported(*paths)[0] == 0
+    _, out = exported(*paths)
+    times = [time for time, *_ in rows(out)]
+    assert times == sorted(time for path in paths for time, *_ in rows(path))
+    assert read(out) == read(*paths)
+
+
+def test_ports_that_are_used_again(exported, read, tmp_path):
+    one, other = beats(40000, "one"), Client("two", 40000)
+    one.talk.close()
+    other.talk = Conversation(("10.0.0.1", 40000), sequences=(9_000_000, 8_000_000), time_us=one.talk.time_us)
+    other.talk.open()
+    other.ask(12, 0, {"group_id": "g", "generation_id": 1, "member_id": "m"}, {"error_code": 0})
+    path = tmp_path / "made.pcap"
+    path.write_bytes(recorded(one, other))
+    for name, count in (("one", len(one.talk.packets)), ("two", len(other.talk.packets))):
+        _, out = exported(path, "--client-id", name)
+        assert len(rows(out)) == count
+        assert read(out) == read(path, "--client-id", name)
+
+
+def test_fragments_are_there(exported, read, tmp_path):
+    path = tmp_path / "made.pcap"
+    path.write_bytes(WRITERS["pcap"](fragmented(packets(NANO), 64, 1)))
+    _, out = exported(path)
+    assert rows(out) == rows(path)
+
+
+def test_names_that_other_connections_tell_are_there(exported, read):
+    _, lines = read(ERRORS, "--client-id", "pc-err-oor")
+    assert {line["broker"]["node_id"] for line in lines} == {1}
+    assert read(exported(ERRORS, "--client-id", "pc-err-oor")[1], "--client-id", "pc-err-oor") == (0, lines)
+
+
+def test_secrets_of_what_is_written_are_in_it(kinspect, tmp_path):
+    out = tmp_path / "out.pcapng"
+    path = KEYLOG.with_name("sasl_ssl_tls12.pcap.gz")
+    result = kinspect("export", path, "--keylog", KEYLOG, "-o", out, "--api", "Produce")
+    assert "secrets of 2 TLS connections are in it" in result.err
+    lines = {line.lower() for line in KEYLOG.read_bytes().splitlines()}
+    timeline = open_timeline([out])
+    for _ in timeline:
+        pass
+    (text,) = timeline.secrets
+    kept = {line.lower() for line in text.splitlines()}
+    assert 0 < len(kept) < len(lines)
+    assert kept < lines
+
+
+def test_standard_output(kinspect, process, tmp_path):
+    assert kinspect("export", "-q", NANO, "-o", tmp_path / "out").status == 0
+    piped = process("export", NANO, "-o", "-")
+    assert (piped.returncode, piped.stdout) == (0, (tmp_path / "out").read_bytes())
+    assert b"24 packets of 2 connections written" in piped.stderr
+    with open("/dev/full", "wb") as full:
+        failed = process("export", "-q", NANO, stdout=full)
+    assert (failed.returncode, failed.stderr) == (1, b"kinspect: /dev/stdout: No space left on device\n")
+
+
+def test_a_closed_pipe_is_no_error(process):
+    receiver, sender = os.pipe()
+    os.close(receiver)
+    with os.fdopen(sender, "wb") as closed:
+        done = process("export", "-q", NANO, stdout=closed)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_what_is_refused(kinspect, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    shutil.copy(NANO, out)
+    for arguments, text in (
+        (("-", "-o", "new"), "-: is read twice, and a pipe can be read only once"),
+        ((NANO, "-o", out), "exists; give --force to overwrite it"),
+        ((out, "-o", out, "--force"), "is one of the inputs"),
+    ):
+        result = kinspect("export", *arguments)
+        assert (result.status, text in result.err) == (2, True), result.err
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    assert "packets are not for a terminal" in kinspect("export", NANO).err
+    assert out.read_bytes() == NANO.read_bytes()
+
+
+def test_inputs_that_cannot_be_read_leave_the_file(kinspect, tmp_path):
+    out = tmp_path / "out"
+    out.write_text("before")
+    result = kinspect("export", tmp_path / "missing", "-o", out, "--force")
+    assert (result.status, out.read_text()) == (1, "before")
+    cut = CAPTURES / "variants/cutfile.pcap"
+    result = kinspect("export", cut, tmp_path / "missing", "-o", out, "--force")
+    assert (result.status, result.err.count("no such file")) == (3, 1)
+    assert rows(out)
+
+
+class Stopped(interrupt.Interrupt):
+    """Ctrl-C at the second block of the `at`th reading."""
+
+    at = 0
+
+    def guard(self, items):
+        self.at -= 1
+        for number, one in enumerate(super().guard(items)):
+            if number == 1 and not self.at:
+                os.kill(os.getpid(), 2)
+            yield one
+
+
+@pytest.mark.parametrize(
+    ("at", "told"), [(1, "nothing was written"), (2, " packets of 16 connections written")]
+)
+def test_ctrl_c_ends_with_what_is_done(kinspect, many_capture, tmp_path, monkeypatch, at, told):
+    monkeypatch.setattr(exportcommand, "Interrupt", Stopped)
+    monkeypatch.setattr(Stopped, "at", at)
+    out = tmp_path / "out"
+    result = kinspect("export", many_capture, "-o", out)
+    assert (result.status, "stopped by Ctrl-C" in result.err, told in result.err) == (130, True, True), (
+        result.err
+    )
+    assert out.exists() == (at > 1)
+
+
+def test_connections_that_there_is_no_room_to_note_are_counted(kinspect, many_capture, tmp_path, monkeypatch):
+    monkeypatch.setattr(chosenpackets, "SPANS_KEPT", 10)
+    result = kinspect("export", many_capture, "-o", tmp_path / "out")
+    assert "left out for want of room" in result.err
+    assert all(before[0] <= after[0] for before, after in pairwise(rows(tmp_path / "out")))
+
+
+def test_a_capture_without_anything_that_passes_is_one(kinspect, exported, read):
+    status, out = exported(NANO, "--client-id", "nobody")
+    assert (status, rows(out), read(out)) == (0, [], (0, []))
+
+
+def test_times_are_as_fine_as_before(exported, tmp_path):
+    path = tmp_path / "micro.pcap"
+    path.write_bytes(pcap(beats(40000, "a").talk.packets))
+    resolution = option("<", 9, b"\x06"), option("<", 9, b"\x09")
+    assert [exported(each)[1].read_bytes().count(form) for each in (path, NANO) for form in resolution] == [
+        *(1, 0),
+        *(0, 1),
+    ]
