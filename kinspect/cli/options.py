@@ -77,9 +77,9 @@ def format_option(formats: Sequence[str], auto: str) -> Option:
     )
 
 
-def payload_option(text: str) -> Option:
-    """`--payload`; `text`: its help."""
-    return click.option("--payload", type=click.Choice(list(PAYLOADS)), default="none", help=text)
+def payload_option(text: str, forms: Iterable[str] = PAYLOADS) -> Option:
+    """`--payload`, one of `forms`; `text`: its help."""
+    return click.option("--payload", type=click.Choice(list(forms)), default="none", help=text)
 
 
 def asked_format(values: dict[str, Any], other: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from kinspect.analysis.chosenrecords import TEXT, ChosenRecords
+from kinspect.analysis.chosenrecords import ChosenRecords
 from kinspect.analysis.recordrows import KEYS, SeenOffsets
 from kinspect.capture import open_timeline
 from kinspect.cli.completions import files
@@ -43,6 +43,7 @@ from kinspect.filters.recordfilters import RECORD_FILTERS, SHARED, RecordFilter
 from kinspect.kafka.exchange.lines import Line
 from kinspect.kafka.view.view import View
 from kinspect.output import JSONL, TABLE, Opening
+from kinspect.payloads.payloadforms import FORMS, SCHEMA_KEYS, TEXT, PayloadForms
 from kinspect.sink import CONNECTION, EXCHANGE, GAP, SUMMARY, RunInput, Sink, SinkReport
 from kinspect.wording import counted
 
@@ -55,6 +56,7 @@ FORMATS = {
     KCAT: "kinspect.output.kcat",
 }
 """Modules whose `open_rows` makes a sink of rows, by the names of formats."""
+COLUMNS = (*KEYS, *SCHEMA_KEYS)
 
 SHOWN = (
     click.option(
@@ -66,7 +68,9 @@ SHOWN = (
         f" {KCAT}: what `kcat -P -K` reads.",
     ),
     payload_option(
-        "Show keys, values and headers' values; none: their sizes only. Filters by them work without."
+        "Show keys, values and headers' values; none: their sizes only. Filters by them work without. json: JSON where"
+        " they are; auto: as what they are, with the schema that they name.",
+        FORMS,
     ),
     SHOW_SECRETS,
     click.option(
@@ -119,7 +123,7 @@ def records(captures: tuple[str, ...], once: bool, control: bool, **values: Any)
     given = {name: values[name] for name in RECORD_FILTERS}
     exchanges = {**values, **dict.fromkeys(SHARED, ())}
     folder = values["output"] if values["split"] else None
-    lines = {**IN_BODIES, **LINES_ALONE, **exchanges, "format_name": JSONL, "emit": [SUMMARY]}
+    lines = {**LINES_ALONE, **exchanges, **IN_BODIES, "format_name": JSONL, "emit": [SUMMARY]}
     if folder is not None:
         lines["output"] = os.devnull
     asked = run_options(lines, captures)
@@ -127,14 +131,15 @@ def records(captures: tuple[str, ...], once: bool, control: bool, **values: Any)
     asked.filter.exempt(dict.fromkeys(asked.filter.options, range(1 << 15)))
     timeline = open_timeline(captures, skew_ns=make_caps(asked.values).skew_ns)
     interrupt = Interrupt()
+    seen = SeenOffsets() if once else None
     sink = RecordSink(
-        asked.view, asked.filter, choice, SeenOffsets() if once else None, control, values["limit"]
+        asked.view, PayloadForms(values["payload"]), asked.filter, choice, seen, control, values["limit"]
     )
     run = open_run(asked, timeline, interrupt, sink)
     run.counts_errors = False
     name = asked_format(values, JSONL)
     rows = written = import_module(FORMATS[name]).open_rows(
-        Opening(run.stream, asked.view, make_style(values), path=folder), KEYS
+        Opening(run.stream, asked.view, make_style(values), path=folder), COLUMNS
     )
     if folder is None:
         run.stream.file.put_header(written.header)
@@ -160,6 +165,7 @@ class RecordSink(Sink):
     def __init__(
         self,
         view: View,
+        forms: PayloadForms,
         chosen: Filter,
         choice: RecordFilter,
         seen: SeenOffsets | None,
@@ -167,7 +173,7 @@ class RecordSink(Sink):
         limit: int | None,
     ) -> None:
         self._filter, self._choice, self._seen, self._limit = chosen, choice, seen, limit
-        self._records = ChosenRecords(view, choice.choose, choice.needs_payload, self._write, control)
+        self._records = ChosenRecords(view, choice.choose, choice.needs_payload, self._write, control, forms)
         self._count = self._unplaced = self._behind = 0
         self._over = False
 

@@ -23,10 +23,15 @@ def cell(value: Any) -> Any:
         return value
     inner = value.values() if isinstance(value, dict) else value
     if any(isinstance(each, (list, dict)) for each in inner):
-        return escape(orjson.dumps(value).decode())
+        return json_cell(value)
     if isinstance(value, dict):
         return ";".join(f"{_defused(f'{key}=')}{cell(each)}" for key, each in value.items())
     return ";".join(str(cell(each)) for each in value)
+
+
+def json_cell(value: Any) -> Any:
+    """A value as `cell` has it, lists and objects as JSON."""
+    return escape(orjson.dumps(value).decode()) if isinstance(value, (list, dict)) else cell(value)
 
 
 def _defused(text: str) -> str:

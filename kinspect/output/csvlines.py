@@ -10,7 +10,7 @@ from typing import Any
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import View
 from kinspect.output import Opening
-from kinspect.output.cells import cell
+from kinspect.output.cells import cell, json_cell
 from kinspect.output.linefacts import at
 from kinspect.output.linesink import LineSink
 
@@ -23,6 +23,8 @@ COLUMNS = tuple(
     """.split()
 )
 """The columns without `--fields`, by their paths in an exchange's line."""
+LISTS = frozenset({"headers"})
+"""Columns of rows that have lists; other lists are JSON of a payload."""
 
 
 def open_sink(opening: Opening) -> LineSink:
@@ -36,7 +38,12 @@ def open_sink(opening: Opening) -> LineSink:
 def open_rows(opening: Opening, columns: Sequence[str]) -> LineSink:
     """Rows, which the sink is told, below the names of their columns."""
     texts = CsvTexts(columns)
-    sink = LineSink(opening, lambda _: b"", lambda row: texts.row([cell(row[name]) for name in columns]))
+    objects = {name for name in columns if name not in LISTS}
+
+    def text(row: dict[str, Any]) -> bytes:
+        return texts.row([(json_cell if name in objects else cell)(row[name]) for name in columns])
+
+    sink = LineSink(opening, lambda _: b"", text)
     sink.header = texts.header
     return sink
 

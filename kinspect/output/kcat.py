@@ -13,6 +13,7 @@ from typing import Any, Final
 from kinspect.kafka.view.redact import payload_bytes
 from kinspect.output import Opening
 from kinspect.output.linesink import LineSink
+from kinspect.payloads.payloadforms import PAIRS
 from kinspect.sink import RunInput, SinkReport
 from kinspect.wording import counted
 
@@ -64,7 +65,7 @@ class KcatRows(LineSink):
         return SinkReport(told)
 
     def _record(self, row: dict[str, Any]) -> bytes:
-        key, value = (payload_bytes(row[name], row[f"{name}_encoding"]) for name in ("key", "value"))
+        key, value = (payload_bytes(row[name], row[f"{name}_encoding"]) for name in PAIRS)
         text = (key or b"") + KEY_MARK + (value or b"")
         if why := self._fault(row, key, value, text):
             self._left_out[why] += 1
@@ -81,7 +82,7 @@ class KcatRows(LineSink):
             self._topic = topic
         if topic != self._topic and not self._splits:
             return ELSEWHERE
-        if any(row[name] is None and row[f"{name}_size"] is not None for name in ("key", "value")):
+        if any(row[name] is None and row[f"{name}_size"] is not None for name in PAIRS):
             return HIDDEN
         if row["crc_ok"] is False:
             return DAMAGED

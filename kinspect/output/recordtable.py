@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import orjson
 from rich.console import Console
 from rich.text import Text
 
@@ -23,11 +24,12 @@ DASH = "–"
 
 
 def _payload(name: str) -> Any:
-    """Key or value: its text, or its size; a dash if the record has none."""
+    """Key or value: its text or JSON, or its size; a dash if the record has none."""
 
     def text(row: Row) -> str:
-        if row[name] is not None:
-            return escape(row[name])
+        value = row[name]
+        if row[f"{name}_encoding"] is not None:
+            return escape(value if isinstance(value, str) else orjson.dumps(value).decode())
         size = row[f"{name}_size"]
         return DASH if size is None else f"{size} B"
 

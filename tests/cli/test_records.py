@@ -14,7 +14,7 @@ from support.packets import packets
 from support.pcap import pcap
 
 import kinspect as kinspect_package
-from kinspect.analysis.recordrows import KEYS
+from kinspect.cli.recordscommand import COLUMNS
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 LOGGED = {row.file: row for row in load(CAPTURES) if "delivered" in row.facts}
@@ -108,8 +108,8 @@ def test_formats_have_the_same_rows(kinspect, records):
     rows = records(TXN, "--payload", "text")
     found = kinspect("records", "-q", TXN, "--payload", "text", "--format", "csv")
     header, *lines = csv.reader(StringIO(found.out))
-    assert tuple(header) == KEYS
-    assert [(line[KEYS.index("value")], line[KEYS.index("transaction")]) for line in lines] == [
+    assert tuple(header) == COLUMNS
+    assert [(line[COLUMNS.index("value")], line[COLUMNS.index("transaction")]) for line in lines] == [
         (row["value"], row["transaction"]) for row in rows
     ]
     table = kinspect("records", "-q", TXN, "--payload", "text", "--format", "table", "--utc").out.splitlines()
@@ -133,6 +133,13 @@ def test_hex_and_base64_are_those_of_read(kinspect, records):
         assert [[row[name] for name in names] for row in rows] == [
             [record[name] for name in names] for record in inner
         ]
+
+
+def test_json_is_an_object_in_lines_and_a_text_in_tables(kinspect, records):
+    capture = CAPTURES / "4.4.0/nano.pcap"
+    rows = records(capture, "--payload", "json", "--key", "k7")
+    assert [header["value"] for header in rows[0]["headers"]] == ["none", None, 7]
+    assert (rows[0]["value"], rows[0]["value_encoding"]) == ("nano-7", "utf-8")
 
 
 def test_a_limit_ends_the_run_and_the_summary_says_what_was_left_out(kinspect):
