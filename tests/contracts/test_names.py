@@ -16,8 +16,8 @@ OF_BOTH = {"connection"}
 LINES = 68_800
 """Most lines of the package: code, docstrings and blank ones. It is lowered when lines go, and raised only by what a
 new command or format needs: `records` with its `--format kcat` and `--split`, `export`, and what payloads are by their
-registry, were the last. What else is added beyond it has to replace something. That no files need each other in a circle
-is import-linter's contract."""
+registry, were the last. What else is added beyond it has to replace something. That no files need each other in a
+circle is import-linter's contract."""
 
 
 def more_than_once(named: Iterator[tuple[str, Path]]) -> dict[str, list[str]]:
