@@ -156,8 +156,8 @@ class ConnectionFailures:
         self._open = OpenConnections(most)
         # What is known of ports by address: those of names have none. The one heard of last stands last.
         self._ports: dict[_Port, set[str | ApiUse]] = {}
-        # Of failures that others must explain: how many ended so, and how many of them were counted.
-        self._alike: dict[tuple[str, _Port, str, ApiUse], tuple[int, int]] = {}
+        # How many connections of a client ended so, and how many of them were counted.
+        self._alike: dict[tuple[str, _Port, str, ApiUse | None], tuple[int, int]] = {}
 
     def add(self, exchange: Exchange) -> None:
         """Take an exchange."""
@@ -191,20 +191,16 @@ class ConnectionFailures:
             or not (speaks_kafka(line) or known & {_KAFKA, _PLAIN, _TOLD} or (None, port[1]) in self._ports)
         ):
             return None
-        if end.use is None:
-            found = explained(end.problem, _PLAIN in known, _TLS in known, _HALVED in known, False)
-            return None if found is None else (found, 1)
         place = line["client"]["ip"], port, end.problem, end.use
         times, counted = self._alike.pop(place, (0, 0))
-        times += 1
-        is_refused = (
-            times >= REFUSED_LEAST and (_UNNAMED if end.problem == NO_LOGIN else end.use) not in known
-        )
-        found = explained(end.problem, _PLAIN in known, _TLS in known, _HALVED in known, is_refused)
-        fails = found not in (None, "closed_early")
-        self._alike[place] = times, times if fails else counted
+        times, is_served = times + 1, (_UNNAMED if end.problem == NO_LOGIN else end.use) in known
+        refuses = times >= REFUSED_LEAST and not is_served
+        found = explained(end.problem, _PLAIN in known, _TLS in known, _HALVED in known, refuses)
+        if found == "closed_early":
+            found = None
+        self._alike[place] = times, counted if found is None else times
         drop_oldest(self._alike, self._most)
-        return (found, times - counted) if found is not None and fails else None
+        return None if found is None else (found, times - counted)
 
     def _know(self, port: _Port, facts: set[str | ApiUse]) -> None:
         self._ports[port] = self._ports.pop(port, set()) | facts

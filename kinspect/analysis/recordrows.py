@@ -70,9 +70,7 @@ class RecordRows:
         around = ("event_id", "client.ip", "client.id")
         self._views = {
             side: View(
-                True,
-                *shown,
-                fields=(*around, f"{side}.timestamp", f"{side}.frames.first", f"{side}.body"),
+                True, *shown, fields=(*around, f"{side}.timestamp", f"{side}.frames.first", f"{side}.body")
             )
             for side in (REQUEST, RESPONSE)
         }
@@ -292,10 +290,7 @@ class RecordRows:
         }
         for place in added:
             self._fates.add_partition(
-                exchange.timestamp or 0,
-                place,
-                asked["v3_and_below_producer_id"],
-                client_key(exchange),
+                exchange.timestamp or 0, place, asked["v3_and_below_producer_id"], client_key(exchange)
             )
         return iter(())
 

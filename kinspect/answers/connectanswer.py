@@ -34,7 +34,7 @@ from kinspect.analysis.record import GREATEST, LEAST, Record, TimedRecord
 from kinspect.analysis.windows import Busiest, Windows
 from kinspect.answers import celltexts
 from kinspect.answers.celltexts import plain
-from kinspect.answers.definition import Clock, Definition, Key
+from kinspect.answers.definition import Definition, Key
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.metadata import ip_text
 from kinspect.kafka.view.view import epoch_ns, milliseconds
@@ -142,7 +142,7 @@ _OF_ADDRESS = frozenset({"no_answer", "refused", "unreachable", "churn"})
 """Problems before a client can name itself, whose client id is that of its address."""
 _DETAIL = """syns long, waited_ms double, code text, mtu long, sender text, bytes long, times long, alert text,
     stage text, server_name text, protocol text, api text, version int, idle_ms double, per_second double,
-    threshold double"""
+    threshold double, accepted_within_ms double"""
 """Keys of the detail, with their kinds."""
 _DETAIL_KEYS = [key.split()[0] for key in _DETAIL.split(",")]
 _SEVERITIES = {"closed_early": NOTE, "churn": WARNING}
@@ -335,7 +335,9 @@ class Connect(Answer):
                 endings.setdefault(place, _Ending()).merge(ending)
         together: dict[_RowPlace, _Ending] = {}
         strange: dict[_RowPlace, _Ending] = {}
-        for (client_ip, ip, number, ended, use), ending in sorted(endings.items(), key=_by_text):
+        for (client_ip, ip, number, ended, use), ending in sorted(
+            endings.items(), key=lambda item: str(item[0])
+        ):
             port, names = ports.get((ip, number)) or _Port(), named.get(number, [])
             if (ip, number) not in told and len(names) == 1:
                 told[ip, number] = names[0]
@@ -351,6 +353,7 @@ class Connect(Answer):
             if problem == "closed_idle" and (ip, number) in down:
                 ending.severity = SEVERITIES.index(NOTE)  # the broker was stopped
         rows = [self._row(key, ending, told.get(key[1:3])) for key, ending in together.items()]
+        self._note_accepted([row for row in rows if row["problem"] == "refused"])
         self.unproven = [*self._failed_tls(strange, context)]
         tried = {*ports, *(key[1:3] for key in endings)}
         numbers = {number for _, number in tried}
@@ -379,6 +382,17 @@ class Connect(Answer):
                 f"{wording.listed([endpoint(*address) for address in addresses])} "
                 f"(--decode-as {'PORT' if len(ports) > 1 else ports.pop()} if that is Kafka)"
             )
+
+    def _note_accepted(self, refused: list[Row]) -> None:
+        """Tell within what time of its last refusal an address accepted a connection."""
+        times: dict[str, set[str]] = {}
+        for (_, ip, number, *_), ending in self._connected.items():
+            times.setdefault(endpoint(ip, number), set()).update(filter(None, ending.times.values()))
+        for row in refused:
+            later = [time for time in times.get(row["broker"], ()) if time > (row["last"] or time)]
+            if later:
+                within = epoch_ns(min(later)) - epoch_ns(row["last"])
+                row["detail"]["accepted_within_ms"] = milliseconds(within)
 
     def _row(self, place: _RowPlace, ending: _Ending, told: _ToldBy | None) -> Row:
         client_ip, ip, number, problem, use = place
@@ -413,10 +427,6 @@ def _explained(problem: str, use: ApiUse | None, ending: _Ending, port: _Port) -
     is_served = port.unnamed if problem == NO_LOGIN else use is None or use in port.uses
     refuses = ending.count >= REFUSED_LEAST and not is_served
     return explained(problem, bool(port.plain), bool(port.tls), bool(port.halved), refuses)
-
-
-def _by_text(item: tuple[tuple[Any, ...], _Ending]) -> str:
-    return str(item[0])
 
 
 def _busiest(ending: _Ending) -> Busiest:
@@ -464,13 +474,9 @@ def _place(row: Row) -> tuple[Any, ...]:
 def _facts(detail: Row) -> Iterator[str]:
     for name, value in detail.items():
         if name.endswith("_ms") and value is not None:
-            yield f"{name[:-3]} {celltexts.lasting(value)}"
+            yield f"{name[:-3].replace('_', ' ')} {celltexts.lasting(value)}"
         elif value is not None:
             yield f"{name.replace('_', ' ')} {celltexts.known(value)}"
-
-
-def _details(row: Row, clock: Clock) -> list[str]:
-    return [*filter(None, [", ".join(_facts(row["detail"]))]), row["meaning"], row["advice"]]
 
 
 def _next(file: str, rows: list[Row]) -> str:
@@ -516,6 +522,7 @@ ANSWER = Definition(
     failures={SEVERE: lambda row: row["severity"] == SEVERE},
     nothing="no known problem was seen (for requests without an answer: kinspect errors)",
     more=_next,
-    details=_details,
+    details=lambda row, _: [*filter(None, [", ".join(_facts(row["detail"]))])],
+    meaning=lambda row: [row["meaning"], row["advice"]],
     connections=lambda row: row["frames"],
 )

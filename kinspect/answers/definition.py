@@ -76,7 +76,8 @@ class Definition:
 
     `nothing`: the text where there are no rows; `more`: the command to type next, from a file's name and the rows in
     the order in which they are shown; `unread`: the text in place of `nothing` where something was cut or lost;
-    `details`: lines below a row, for what one line has no room for; `notes`: lines below the table, from the rows that
+    `details`: lines below a row, for what one line has no room for; `meaning`: those behind them, which stand below the
+    first of rows that have the same; `notes`: lines below the table, from the rows that
     it shows and what the object says of its capture; `folds`: true for a row of which `folded` tells, a line for all of
     them; `joined`: rows of one thing as one row; `gathered`: where not all is shown, rows with one in place of several
     that are alike; `leads`: true for a row that stands before the others; `spans`: the table stands below the capture's
@@ -95,6 +96,7 @@ class Definition:
     structs: Mapping[str, str] = field(default_factory=dict)
     failures: Mapping[str, Callable[[Row], bool]] = field(default_factory=dict)
     details: Callable[[Row, Clock], list[str]] = lambda *_: []
+    meaning: Callable[[Row], list[str]] = lambda _: []
     notes: Callable[[list[Row], Row], list[str]] = lambda rows, capture: []
     folds: Callable[[Row], bool] = lambda _: False
     folded: Callable[[list[Row]], str] = lambda _: ""

@@ -49,7 +49,7 @@ from kinspect.answers.celltexts import (
     plain,
     where,
 )
-from kinspect.answers.definition import Definition, FilterWords, Key, OwnOption
+from kinspect.answers.definition import Definition, Key, OwnOption
 from kinspect.kafka.bodysummary import error_counts, succeeded
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.wire.pair import UNANSWERED as NO_ANSWER
@@ -354,10 +354,6 @@ NAMES, WORDS = 28, 12
 LISTS = "topics", "groups", "principals", "transactional_ids"
 
 
-def _style(row: Row) -> str:
-    return DIM if row["expected"] else ERROR
-
-
 def _gathered(rows: list[Row]) -> list[Row]:
     """Of expected errors one row for each API and error, whoever got them."""
     found: dict[Any, list[Row]] = {}
@@ -424,10 +420,6 @@ def _unless(names: set[str], key: str) -> Callable[[Row], str]:
     return lambda row: "" if names & row.keys() else listed(row[key])
 
 
-def _filters(row: Row) -> FilterWords:
-    return [("errors-only", None) if row["code"] is None else ("error", row["error"])]
-
-
 ANSWER = Definition(
     Errors,
     help="Error codes by API and client, with their meaning and what to do.",
@@ -441,9 +433,9 @@ ANSWER = Definition(
             "Name of the code, or UNANSWERED",
             "ERROR",
             plain,
-            style=_style,
+            style=lambda row: DIM if row["expected"] else ERROR,
             least=NAMES,
-            opens=_filters,
+            opens=lambda row: [("errors-only", None) if row["code"] is None else ("error", row["error"])],
         ),
         Key("code", "int"),
         Key("retriable", "bool", "Whether today's clients retry"),

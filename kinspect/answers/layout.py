@@ -52,7 +52,8 @@ def parts(
         if len(whole) > len(shown):
             yield Text(f"and {counted(len(whole) - len(shown), 'more row')}{PRINTED.more}", style=DIM)
         if folded:
-            yield Text(_filled(escape(layout.folded(folded)), width), style=DIM)
+            text = layout.folded(folded).removeprefix("" if shown else "and ")
+            yield Text(_filled(escape(text), width), style=DIM)
         for note in layout.notes(shown, found["capture"]):
             yield Text(_filled(escape(note), width))
     else:
@@ -178,7 +179,10 @@ class Cells:
 
     def details(self, number: int) -> list[str]:
         """The lines below a row, escaped."""
-        lines = self.layout.details(self.rows[number], lambda time: clock(time, self._style))
+        row, meaning = self.rows[number], self.layout.meaning
+        lines = self.layout.details(row, lambda time: clock(time, self._style))
+        if number == 0 or meaning(row) != meaning(self.rows[number - 1]):
+            lines = [*lines, *meaning(row)]
         return [escape(line) for line in lines]
 
 

@@ -828,10 +828,6 @@ def _details(row: Row, _: Clock) -> list[str]:
     ]
 
 
-def _is_silent(row: Row) -> bool:
-    return not row["findings"] and all(row[key] is None for key in (*TOLD, *FLAGS))
-
-
 _MEANINGS: Final = {
     "acks": "Produce requests by acks",
     "timeout_ms": "Produce requests by timeout_ms",
@@ -895,6 +891,6 @@ ANSWER = Definition(
     nothing="no client was seen",
     more=lambda file, rows: reading(file, rows[0]["client_id"], None),
     details=_details,
-    folds=_is_silent,
+    folds=lambda row: not row["findings"] and all(row[key] is None for key in (*TOLD, *FLAGS)),
     folded=lambda rows: f"and {counted(len(rows), 'row')} without settings",
 )

@@ -336,7 +336,6 @@ ANSWER = Definition(
     nothing="no client was seen",
     more=_more,
     notes=lambda rows, _: [
-        _UNKNOWN[breaks]
-        for breaks in sorted({bool(row["breaks"]) for row in rows if row["verdict"] == UNKNOWN}, reverse=True)
+        *dict.fromkeys(_UNKNOWN[bool(row["breaks"])] for row in rows if row["verdict"] == UNKNOWN)
     ],
 )

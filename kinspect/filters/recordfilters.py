@@ -172,8 +172,7 @@ RECORD_FILTERS: dict[str, RecordFilterDefinition] = {
         words=lambda: DIRECTIONS,
     ),
     "committed": RecordFilterDefinition(
-        help="Only records that a consumer with isolation level read_committed gets.",
-        metavar=None,
+        help="Only records that a consumer with isolation level read_committed gets.", metavar=None
     ),
 }
 """The filters of rows by name, in the order of the help. Those that have the name of a filter of exchanges stand in its

@@ -279,12 +279,7 @@ def _check_names(fields: list[Entry], source: _Source) -> None:
 def _api(key: int, request: MessageDefinition, response: MessageDefinition) -> ApiFile:
     name = request.name.removesuffix("Request")
     since = f"{format_versions(request.versions)}={ORIGIN}"
-    own = {
-        "listeners": "",
-        **request.attributes,
-        "enum": schema.snake_case(name).upper(),
-        "since": since,
-    }
+    own = {"listeners": "", **request.attributes, "enum": schema.snake_case(name).upper(), "since": since}
     return ApiFile(key, name, own, request._replace(attributes={}), response._replace(attributes={}))
 
 

@@ -230,6 +230,19 @@ def test_refused_again_and_again(told):
     assert (rows[0]["count"], len(rows[0]["frames"])) == (7, 5)
 
 
+def test_refused_until_the_broker_has_started(told):
+    first, accepted, last = (later(1).syn().reset(BROKER), later(2), later(3).syn().reset(BROKER))
+    accepted.open().fin(CLIENT).fin(BROKER)
+    other = later(2, port=9094).open().fin(CLIENT).fin(BROKER)
+
+    def after(*connections):
+        (row,) = (row for row in told(*connections) if row["problem"] == "refused")
+        assert row["severity"] == "error"
+        return row["detail"]["accepted_within_ms"]
+
+    assert (after(first, other), after(first, accepted), after(first, accepted, last)) == (None, 1000.0, None)
+
+
 def test_unreachable(told):
     assert problem(told(later().syn().icmp(3, 1))) == (
         "unreachable",

@@ -311,11 +311,7 @@ class View:
                     "software_name": software_name,
                     "software_version": software_version,
                 },
-                {
-                    "ip": connection.broker_ip,
-                    "port": connection.broker_port,
-                    "node_id": exchange.node_id,
-                },
+                {"ip": connection.broker_ip, "port": connection.broker_port, "node_id": exchange.node_id},
             )
             if sum([len(text) for text in texts if text is not None]) <= ENDS_TEXT:
                 if len(self._ends) >= ENDS_KEPT:

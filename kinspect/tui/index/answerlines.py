@@ -41,7 +41,8 @@ class AnswerLines:
         self._details = [self._cells.details(number) for number in range(len(self.rows))]
         self.warnings = warnings(found["capture"])
         notes = [(f"and {counted(left_out, 'more row')}", DIM)] if left_out > 0 else []
-        notes += [(escape(layout.folded(folded)), DIM)] if folded else []
+        text = layout.folded(folded).removeprefix("" if self.rows else "and ") if folded else ""
+        notes += [(escape(text), DIM)] if text else []
         notes += [(escape(note), "") for note in layout.notes(self.rows, found["capture"])]
         self._notes = [*notes, *((text, NOTE) for text in self.warnings)]
         self._unfolded: set[int] = set()
