@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kinspect import protocol, records
-    from kinspect.api import Reading, answer, read
+    from kinspect.api import Reading, answer, read, records_of
     from kinspect.errors import (
         CaptureError,
         DecodeError,
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         UnreadableError,
     )
     from kinspect.filters.filterdefinitions import Filters
+    from kinspect.filters.recordfilters import RecordFilters
     from kinspect.kafka.exchange.exchange import Exchange
     from kinspect.model import Block, Caps
 
@@ -34,6 +35,7 @@ __all__ = [
     "Filters",
     "KinspectError",
     "Reading",
+    "RecordFilters",
     "StateError",
     "TruncatedCaptureError",
     "UnreadableError",
@@ -41,11 +43,12 @@ __all__ = [
     "protocol",
     "read",
     "records",
+    "records_of",
 ]
 __version__: str
 
 _MODULES = {
-    "api": ("Reading", "answer", "read"),
+    "api": ("Reading", "answer", "read", "records_of"),
     "errors": (
         "CaptureError",
         "DecodeError",
@@ -55,6 +58,7 @@ _MODULES = {
         "UnreadableError",
     ),
     "filters.filterdefinitions": ("Filters",),
+    "filters.recordfilters": ("RecordFilters",),
     "kafka.exchange.exchange": ("Exchange",),
     "model": ("Block", "Caps"),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from functools import cache
 from os import PathLike, fspath
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from kinspect.capture.keylogfile import KeyLogFile
 from kinspect.capture.pythoninput import Path, PythonInput, PythonPackets, open_input
@@ -23,10 +23,16 @@ from kinspect.output.tally import Tally
 from kinspect.pipeline import EXCHANGES_ONLY, Inspector
 from kinspect.run import HELD_SECONDS, Run
 
+if TYPE_CHECKING:
+    from kinspect.analysis.chosenrecords import PassingRecords
+    from kinspect.filters.recordfilters import RecordFilters
+
 SWITCH = bool, "True or False"
 TYPES: dict[str, tuple[Any, str]] = {
     "filter": (Mapping | None, "a dict, as {'api': 'Fetch'}"),
     "records": SWITCH,
+    "once": SWITCH,
+    "control": SWITCH,
     "payload": (str, f"one of {', '.join(PAYLOADS)}"),
     "show_secrets": SWITCH,
     "int64": (str, f"one of {', '.join(INT64_FORMS)}"),
@@ -36,7 +42,7 @@ TYPES: dict[str, tuple[Any, str]] = {
     "caps": (Caps | None, "a kinspect.Caps"),
     "schema": (str | PathLike | None, "the path of message definitions"),
 }
-"""Options of `read`: the type, and its words."""
+"""Options: the type, and its words."""
 
 
 def read(
@@ -118,6 +124,45 @@ def answer(
     span = run.filter.start, run.inspector.end[0]
     (found,) = counted.objects(run.summary(), run.inspector.names, span, run.filter.options)
     return found
+
+
+def records_of(
+    paths: PythonInput,
+    *more: Path,
+    payload: str = "none",
+    once: bool = False,
+    control: bool = False,
+    show_secrets: bool = False,
+    keylog: str | PathLike[str] | bytes = b"",
+    topic_names: Mapping[str, str] | None = None,
+    decode_as: int | Iterable[int] = (),
+    caps: Caps | None = None,
+    schema: str | PathLike[str] | None = None,
+    **filters: Unpack[RecordFilters],
+) -> Generator[dict[str, Any]]:
+    """The records of one or several captures, each as the object that `kinspect records` prints, in its order:
+    `records_of("capture.pcap", topic="orders", key="user-*", payload="text")`. docs/records.md has the keys.
+
+    `filters`: those of the command by name, each a value or a list. `payload`, `once`, `control`, `show_secrets`: the
+    options of the command. All others, and the errors, are as for `read`.
+    """
+    # Loaded when it is asked for.
+    from kinspect.analysis.chosenrecords import LINES, PassingRecords
+    from kinspect.filters.filter import named, values_from
+    from kinspect.filters.filterdefinitions import FILTERS
+    from kinspect.filters.recordfilters import RECORD_FILTERS, SHARED, RecordFilter
+    from kinspect.payloads.payloadforms import PayloadForms
+
+    _check_types(payload=payload, once=once, control=control, show_secrets=show_secrets)
+    use_schema(schema)
+    given = values_from(filters, {**FILTERS, **RECORD_FILTERS})
+    exchanges: Any = {name: value for name, value in given.items() if name in FILTERS.keys() - SHARED}
+    begin = _beginning(paths, more, exchanges, keylog, topic_names, decode_as, caps, LINES)
+    begun = cache(begin)
+    choice = RecordFilter(given, lambda: begun().filter.start, named)
+    view = View(show_secrets=show_secrets)
+    found = PassingRecords(view, choice, PayloadForms(payload), once=once, control=control)
+    return _records(begun, found)
 
 
 def own_options(
@@ -229,6 +274,25 @@ def _exchanges(begun: Callable[[], Run], tally: Tally, view: View) -> Generator[
         run.packets.close()
         if not ended:
             run.inspector.abandon()
+    for error in run.packets.status.errors:
+        raise error
+
+
+def _records(begun: Callable[[], Run], records: PassingRecords) -> Generator[dict[str, Any]]:
+    run = begun()
+    chosen = run.filter
+    # What it leaves out says something about others.
+    chosen.exempt_all()
+    try:
+        for line in run.all_lines():
+            if chosen.matches(line) if isinstance(line, Exchange) else chosen.matches_line(line):
+                for rows in records.take(line, not chosen.let):
+                    yield from rows
+        for rows in records.finish():
+            yield from rows
+    finally:
+        records.close()
+        run.packets.close()
     for error in run.packets.status.errors:
         raise error
 

@@ -23,8 +23,7 @@ def escape_json(text: bytes) -> bytes:
     if text.isascii() and DELETE not in text:
         return text
     decoded = text.decode()
-    # A line ends with its line feed.
-    if decoded[:-1].isprintable():
+    if decoded.replace("\n", "").isprintable():
         return text
     return _BEYOND_ASCII.sub(lambda found: _in_json(found[0]), decoded).encode()
 

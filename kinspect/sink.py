@@ -65,6 +65,11 @@ class Sink:
     def tell(self, line: dict[str, Any]) -> None:
         """Take a line of type `summary` or `stats`."""
 
+    def tell_rows(self, rows: list[dict[str, Any]]) -> None:
+        """Take rows of what a run found, where it writes these."""
+        for row in rows:
+            self.tell(row)
+
     def flush(self) -> None:
         """Some packets were read, or time passed."""
 

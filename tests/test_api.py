@@ -20,8 +20,20 @@ from support.books import balanced
 from support.reading import texts
 
 import kinspect as package
-from kinspect import Block, Caps, CaptureError, Exchange, KinspectError, TruncatedCaptureError, answer, read
+from kinspect import (
+    Block,
+    Caps,
+    CaptureError,
+    Exchange,
+    KinspectError,
+    TruncatedCaptureError,
+    answer,
+    read,
+    records_of,
+)
 from kinspect.capture import open_timeline
+from kinspect.filters.filterdefinitions import FILTERS
+from kinspect.filters.recordfilters import RECORD_FILTERS
 from kinspect.kafka.view.view import View
 from kinspect.model import FRAME_MASK
 
@@ -541,3 +553,67 @@ def test_an_answer_there_is_not_is_named():
 def test_an_answer_needs_all_of_its_input():
     with pytest.raises(TruncatedCaptureError):
         answer("topics", "captures/variants/cutfile.pcap")
+
+
+# ---------------------------------------------------------------------- records
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [
+        ([], {}),
+        (["--payload", "hex", "--once"], {"payload": "hex", "once": True}),
+        (["--committed", "--control"], {"committed": True, "control": True}),
+        (["--key", "key-[01]", "--key", "re:4$"], {"key": ["key-[01]", "re:4$"]}),
+        (
+            ["--topic", "*-out", "--offset", "6..9", "--partition", "0"],
+            {"topic": "*-out", "offset": "6..9", "partition": 0},
+        ),
+        (["--direction", "produce", "--until", "+3s"], {"direction": "produce", "until": "+3s"}),
+        (
+            ["--client-id", "*-prod*", "--record-time", "+0s.."],
+            {"client_id": "*-prod*", "record_time": "+0s.."},
+        ),
+    ],
+)
+def test_records_are_those_that_the_command_prints(kinspect, arguments, options):
+    path = CAPTURES / "4.1.2" / "txn_java.pcap.gz"
+    printed = [
+        json.loads(line)
+        for line in kinspect("records", path, "-q", "--format", "jsonl", *arguments).out.splitlines()
+    ]
+    assert printed
+    assert [*records_of(path, **options)] == printed
+
+
+def test_the_names_of_filters_of_records_are_typed():
+    assert package.RecordFilters.__annotations__.keys() == FILTERS.keys() | RECORD_FILTERS.keys()
+
+
+def test_records_come_as_packets_do():
+    given = blocks(CAPTURES / "4.4.0" / "groups_classic.pcap.gz")
+    taken = []
+    found = records_of(taken.append(block) or block for block in given)
+    assert next(found)["topic"] == "pc-grp"
+    assert len(taken) < len(given)
+    found.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"nope": 1}, "there is no filter nope; there are api, .*, committed$"),
+        ({"offset": "9..5"}, "^filter offset: '9..5' is empty"),
+        ({"committed": 1}, "^filter committed: 1 is neither True nor False"),
+        ({"payload": "json5"}, "^payload cannot be 'json5'"),
+        ({"once": "yes"}, "^once: cannot be of type str"),
+    ],
+)
+def test_wrong_options_of_records_are_told_at_once(options, message):
+    with pytest.raises(KinspectError, match=message):
+        records_of(NANO, **options)
+
+
+def test_records_need_all_of_their_input():
+    with pytest.raises(TruncatedCaptureError):
+        [*records_of("captures/variants/cutfile.pcap")]

@@ -15,7 +15,6 @@ from kinspect.analysis.histogram import Histogram
 from kinspect.analysis.membership import Membership, MembershipRequests
 from kinspect.analysis.natcopies import NatCopies
 from kinspect.analysis.record import Record
-from kinspect.errors import KinspectError
 from kinspect.filters.filterdefinitions import CLIENTS, CONNECTIONS, END, TIMES, cutting_more
 from kinspect.kafka.bodysummary import topics_named
 from kinspect.kafka.exchange.exchange import Exchange
@@ -181,11 +180,8 @@ class Answer(ABC):
             own = forwards.own_request(exchange)
             if own is not None and (kept := self._forwards.of()) is not None:
                 self.keep(kept.own, own)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            if not schema.LAID_OVER:
-                raise
-            told = f"{type(error).__name__}: {error}"
-            raise KinspectError(f"{exchange.api} is defined otherwise than an answer needs: {told}") from None
+        except schema.MISFITS as error:
+            raise schema.misfit(exchange.api, "an answer needs", error) from None
 
     def _opened(self, exchange: Exchange, passes: Passes | None) -> Exchange:
         """An Envelope without what it holds, which is kept until it is known whether the client's request is seen."""

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, Protocol
 
 from kinspect.analysis.heldrows import Rows
-from kinspect.analysis.recordrows import RecordRows
+from kinspect.analysis.recordrows import RecordRows, SeenOffsets
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import Gap, Line
 from kinspect.kafka.view.view import View
 from kinspect.payloads.payloadforms import HIDDEN, TEXT, PayloadForms
+from kinspect.sink import CONNECTION, EXCHANGE, GAP
+
+LINES: Final = frozenset({EXCHANGE, CONNECTION, GAP})
+"""Types of the lines that are taken."""
 
 
 class ChosenRecords:
@@ -22,7 +26,6 @@ class ChosenRecords:
         view: View,
         choice: Callable[[Rows], Rows],
         needs_payload: bool,
-        write: Callable[[dict[str, Any]], None],
         control: bool = False,
         forms: PayloadForms | None = None,
     ) -> None:
@@ -31,16 +34,18 @@ class ChosenRecords:
         self._forms = forms or PayloadForms(view.payload)
         needed = TEXT if needs_payload or self._forms.form != HIDDEN else HIDDEN
         shown = View(payload=needed, show_secrets=view.show_secrets)
-        self.rows = RecordRows(shown, self.choose, write, control)
+        self.rows = RecordRows(shown, self.choose, control)
 
-    def take(self, line: Line, shows: bool = True) -> None:
-        """Take the next line; an exchange without `shows` only says something about others."""
+    def take(self, line: Line, shows: bool = True) -> Iterator[Rows]:
+        """Take the next line, and give the rows that it decides, a batch's at a time; an exchange without `shows` only
+        says something about others."""
         if isinstance(line, Exchange):
-            self.rows.take(line, shows)
-        elif isinstance(line, Gap):
+            return self.rows.take(line, shows)
+        if isinstance(line, Gap):
             self.rows.take_gap(line)
         else:
             self.rows.take_connection(line)
+        return iter(())
 
     def choose(self, rows: Rows) -> Rows:
         """The rows of a batch that are chosen, as they are shown."""
@@ -48,3 +53,80 @@ class ChosenRecords:
         found = self._choice(rows)
         self._forms.show(found)
         return found
+
+
+class RowChoice(Protocol):
+    """What chooses rows: `RecordFilter`."""
+
+    needs_payload: bool
+    committed: bool
+
+    def choose(self, rows: Rows) -> Rows: ...
+
+    def passes(self, row: dict[str, Any]) -> bool: ...
+
+    def close(self) -> None: ...
+
+
+class PassingRecords:
+    """Gives the rows of a run's lines that `choice` chooses, and lets pass with what became of their transaction.
+    `forms`: how keys and values are shown; `once`: each topic, partition and offset once; `control`: control records
+    too.
+
+    `found`: rows, chosen or not; `behind`: those that `choice` leaves out as they stand behind an open transaction;
+    `unplaced`: those that `once` leaves out, as their offset is not known."""
+
+    def __init__(
+        self,
+        view: View,
+        choice: RowChoice,
+        forms: PayloadForms,
+        *,
+        once: bool = False,
+        control: bool = False,
+    ) -> None:
+        self.behind = self.unplaced = 0
+        self._choice = choice
+        self._seen = SeenOffsets() if once else None
+        self._records = ChosenRecords(view, choice.choose, choice.needs_payload, control, forms)
+
+    @property
+    def found(self) -> int:
+        return self._records.found
+
+    @property
+    def undecided(self) -> int:
+        """Batches whose transaction there was no room to wait for."""
+        return self._records.rows.undecided
+
+    @property
+    def forgotten(self) -> int:
+        """Partitions for whose offsets `once` had no room."""
+        return 0 if self._seen is None else self._seen.forgotten
+
+    def take(self, line: Line, shows: bool = True) -> Iterator[Iterable[dict[str, Any]]]:
+        """Take the next line, as `ChosenRecords`."""
+        return map(self._passing, self._records.take(line, shows))
+
+    def finish(self) -> Iterator[Iterable[dict[str, Any]]]:
+        """The rows that are still held."""
+        return map(self._passing, self._records.rows.finish())
+
+    def close(self) -> None:
+        """Give back files and processes."""
+        self._choice.close()
+        self._records.rows.close()
+
+    def _passing(self, rows: Rows) -> Iterable[dict[str, Any]]:
+        return filter(self._passes, rows) if self._choice.committed or self._seen is not None else rows
+
+    def _passes(self, row: dict[str, Any]) -> bool:
+        if not self._choice.passes(row):
+            return False
+        if self._choice.committed and self._records.rows.is_behind_open(row):
+            self.behind += 1
+            return False
+        if self._seen is None:
+            return True
+        self.unplaced += row["offset"] is None
+        return row["offset"] is not None and self._seen.is_new(row)

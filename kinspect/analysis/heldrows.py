@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 
 import orjson
@@ -21,21 +21,14 @@ Rows = list[dict[str, Any]]
 
 
 class HeldRows:
-    """Passes groups of rows on to `write` in the order of `put`, each once its outcome is decided.
+    """Gives groups of rows in the order of `put`, each once its outcome is decided.
 
     A group is held if it waits, or one before it does. Only the owner may read the file, which has no name and is
     emptied whenever nothing waits. `given_up`: groups that were passed on undecided, as there was no room.
     """
 
-    def __init__(
-        self,
-        write: Callable[[Rows, str | None], None],
-        memory: int = MEMORY_BYTES,
-        file: int = FILE_BYTES,
-        groups: int = GROUPS,
-    ) -> None:
+    def __init__(self, memory: int = MEMORY_BYTES, file: int = FILE_BYTES, groups: int = GROUPS) -> None:
         self.given_up = 0
-        self._write = write
         self._memory, self._most, self._groups = memory, file, groups
         # Of each group its number (0: it waits for nothing), outcome, bytes or place in the file, and size.
         self._held: deque[tuple[int, str | None, bytes | int, int]] = deque()
@@ -46,11 +39,12 @@ class HeldRows:
         self._fd: int | None = None
         self._end = 0
 
+    def __len__(self) -> int:
+        """How many groups are held."""
+        return len(self._held)
+
     def put(self, rows: Rows, outcome: str | None, number: int = 0) -> None:
-        """Take a group of rows with their outcome, or with the number by which `decide` tells it later."""
-        if not number and not self._held:
-            self._write(rows, outcome)
-            return
+        """Hold a group of rows with their outcome, or with the number by which `decide` tells it later."""
         text = orjson.dumps(rows)
         where: bytes | int = text
         if self._bytes + len(text) > self._memory:
@@ -60,26 +54,23 @@ class HeldRows:
             self._bytes += len(text)
         self._held.append((number, outcome, where, len(text)))
         self._numbers[number] += 1
-        while len(self._held) > self._groups or self._spilled > self._most or self._end > 2 * self._most:
-            self.given_up += 1
-            self._outcomes.setdefault(self._held[0][0], None)
-            self._pass_on()
 
     def decide(self, number: int, outcome: str | None) -> None:
-        """Decide the groups of this number, and pass on all groups before the next one that waits."""
+        """Decide the groups of this number."""
         if number in self._numbers:
             self._outcomes[number] = outcome
-            self._pass_on()
 
-    def close(self) -> None:
-        """Give the file back."""
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
-
-    def _pass_on(self) -> None:
-        while self._held and (not self._held[0][0] or self._held[0][0] in self._outcomes):
-            number, outcome, where, size = self._held.popleft()
+    def passed(self) -> Iterator[tuple[Rows, str | None]]:
+        """Let all groups go before the next one that waits, and those that there is no room for; with their
+        outcomes."""
+        while self._held:
+            number, outcome, where, size = self._held[0]
+            if number and number not in self._outcomes:
+                if not self._is_full():
+                    break
+                self.given_up += 1
+                self._outcomes[number] = None
+            self._held.popleft()
             outcome = self._outcomes[number] if number else outcome
             self._numbers[number] -= 1
             if not self._numbers[number]:
@@ -91,10 +82,19 @@ class HeldRows:
             else:
                 text = where
                 self._bytes -= size
-            self._write(orjson.loads(text), outcome)
+            yield orjson.loads(text), outcome
         if self._end and not self._spilled:
             os.ftruncate(self._file(), 0)
             self._end = 0
+
+    def close(self) -> None:
+        """Give the file back."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def _is_full(self) -> bool:
+        return len(self._held) > self._groups or self._spilled > self._most or self._end > 2 * self._most
 
     def _spill(self, text: bytes) -> int:
         place = self._end

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import starmap
 from typing import Any, Final
 
 from kinspect.analysis.client import ClientKey, client_key
@@ -56,16 +57,10 @@ VERSION_2: Final = 2
 
 
 class RecordRows:
-    """Makes the rows that `choose` takes, and passes them on to `write` in the order of the lines. `view`: with keys
-    and values as `choose` needs them; `control`: control records have rows."""
+    """Makes the rows that `choose` takes, those of a batch at a time, in the order of the lines. `view`: with keys and
+    values as `choose` needs them; `control`: control records have rows."""
 
-    def __init__(
-        self,
-        view: View,
-        choose: Callable[[Rows], Rows],
-        write: Callable[[Struct], None],
-        control: bool = False,
-    ) -> None:
+    def __init__(self, view: View, choose: Callable[[Rows], Rows], control: bool = False) -> None:
         shown = view.payload, view.show_secrets
         around = ("event_id", "client.ip", "client.id")
         self._views = {
@@ -76,10 +71,9 @@ class RecordRows:
         }
         self._answers = View(fields=("response.body",))
         self._choose = choose
-        self._write = write
         self._control = control
         self._fates = RecordFates()
-        self._held = HeldRows(self._pass_on)
+        self._held = HeldRows()
         # The groups that a client is in, None for several; transactional ids of producers; the
         # last client on a connection.
         self._groups: dict[ClientKey, str | None] = {}
@@ -103,22 +97,29 @@ class RecordRows:
         elif not line.handshake_seen:
             self._fates.lose(line.start_time, (line.client_id, line.client[0]))
 
-    def take(self, exchange: Exchange, shows: bool = True) -> None:
-        """Take the next exchange; without `shows` it only says something about others."""
-        client = client_key(exchange)
-        if exchange.after_gap:
-            self._fates.lose(exchange.timestamp, client)
-        if client[0] is not None:
-            self._clients[exchange.connection.connection_id] = client
-            drop_oldest(self._clients, REMEMBERED)
-        if exchange.api_key in _MEMBERS:
-            self._note_groups(exchange)
-        elif (take := _TAKE.get(exchange.api_key or 0)) is not None and exchange.api_key is not None:
-            for outcome, number, rows in take(self, exchange):
-                chosen = self._choose(rows) if shows and rows else []
-                if chosen or number:  # what waits holds up what stands behind it, whether or not it is shown
-                    self._held.put(chosen, outcome, number)
-        self._settle()
+    def take(self, exchange: Exchange, shows: bool = True) -> Iterator[Rows]:
+        """Take the next exchange, and give what it decides; without `shows` it only says something about others."""
+        try:
+            client = client_key(exchange)
+            if exchange.after_gap:
+                self._fates.lose(exchange.timestamp, client)
+            if client[0] is not None:
+                self._clients[exchange.connection.connection_id] = client
+                drop_oldest(self._clients, REMEMBERED)
+            if exchange.api_key in _MEMBERS:
+                self._note_groups(exchange)
+            elif (take := _TAKE.get(exchange.api_key or 0)) is not None and exchange.api_key is not None:
+                for outcome, number, rows in take(self, exchange):
+                    chosen = self._choose(rows) if shows and rows else []
+                    # What waits holds up what stands behind it, whether or not it is shown.
+                    if number or (chosen and len(self._held)):
+                        self._held.put(chosen, outcome, number)
+                        yield from self._passed()
+                    elif chosen:
+                        yield _decided(chosen, outcome)
+        except schema.MISFITS as error:
+            raise schema.misfit(exchange.api, "records need", error) from None
+        yield from self._settled()
 
     def is_behind_open(self, row: Struct) -> bool:
         """Whether a record that was passed on stands behind a transaction that was left open: no consumer of committed
@@ -126,21 +127,23 @@ class RecordRows:
         first = self._fates.opened.get(_place(row))
         return first is not None and row["offset"] is not None and row["offset"] > first
 
-    def finish(self) -> None:
-        """Pass on what is held."""
+    def finish(self) -> Iterator[Rows]:
+        """What is held."""
         self._fates.finish()
-        self._settle()
+        return self._settled()
+
+    def close(self) -> None:
+        """Give back what it is held in."""
         self._held.close()
 
-    def _settle(self) -> None:
+    def _settled(self) -> Iterator[Rows]:
         decided, self._fates.decided = self._fates.decided, []
         for number, outcome in decided:
             self._held.decide(number, outcome)
+        return self._passed()
 
-    def _pass_on(self, rows: Rows, outcome: str | None) -> None:
-        for row in rows:
-            row["transaction"] = outcome
-            self._write(row)
+    def _passed(self) -> Iterator[Rows]:
+        return starmap(_decided, self._held.passed())
 
     # ------------------------------------------------------------------ records
 
@@ -326,6 +329,12 @@ _TAKE: dict[int, Callable[[RecordRows, Exchange], Iterator[tuple[str | None, int
     ADD_PARTITIONS_TO_TXN: RecordRows._add_partitions,
     WRITE_TXN_MARKERS: RecordRows._write_markers,
 }
+
+
+def _decided(rows: Rows, outcome: str | None) -> Rows:
+    for row in rows:
+        row["transaction"] = outcome
+    return rows
 
 
 def _bodies(exchange: Exchange) -> tuple[Struct, Struct]:

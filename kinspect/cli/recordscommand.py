@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
 from importlib import import_module
+from itertools import islice
 from typing import Any
 
 import click
 
-from kinspect.analysis.chosenrecords import ChosenRecords
-from kinspect.analysis.recordrows import KEYS, SeenOffsets
+from kinspect.analysis.chosenrecords import LINES, PassingRecords
+from kinspect.analysis.recordrows import KEYS
 from kinspect.capture import open_timeline
 from kinspect.cli.completions import files
 from kinspect.cli.interrupt import Interrupt
@@ -41,10 +43,9 @@ from kinspect.filters.filter import Filter
 from kinspect.filters.filterdefinitions import FILTERS
 from kinspect.filters.recordfilters import RECORD_FILTERS, SHARED, RecordFilter
 from kinspect.kafka.exchange.lines import Line
-from kinspect.kafka.view.view import View
 from kinspect.output import JSONL, TABLE, Opening
 from kinspect.payloads.payloadforms import FORMS, SCHEMA_KEYS, TEXT, PayloadForms
-from kinspect.sink import CONNECTION, EXCHANGE, GAP, SUMMARY, RunInput, Sink, SinkReport
+from kinspect.sink import SUMMARY, RunInput, Sink, SinkReport
 from kinspect.wording import counted
 
 KCAT = "kcat"
@@ -128,13 +129,12 @@ def records(captures: tuple[str, ...], once: bool, control: bool, **values: Any)
         lines["output"] = os.devnull
     asked = run_options(lines, captures)
     choice = usage(lambda: RecordFilter(given, lambda: asked.filter.start))
-    asked.filter.exempt(dict.fromkeys(asked.filter.options, range(1 << 15)))
+    asked.filter.exempt_all()
     timeline = open_timeline(captures, skew_ns=make_caps(asked.values).skew_ns)
     interrupt = Interrupt()
-    seen = SeenOffsets() if once else None
-    sink = RecordSink(
-        asked.view, PayloadForms(values["payload"]), asked.filter, choice, seen, control, values["limit"]
-    )
+    forms = PayloadForms(values["payload"])
+    found = PassingRecords(asked.view, choice, forms, once=once, control=control)
+    sink = RecordSink(asked.filter, choice, found, values["limit"])
     run = open_run(asked, timeline, interrupt, sink)
     run.counts_errors = False
     name = asked_format(values, JSONL)
@@ -156,52 +156,41 @@ def records(captures: tuple[str, ...], once: bool, control: bool, **values: Any)
 
 
 class RecordSink(Sink):
-    """Writes the rows that the filters choose. `limit`: how many; `seen`: those that were written, each only once."""
+    """Writes the rows that the filters choose. `limit`: how many."""
 
-    lines = frozenset({EXCHANGE, CONNECTION, GAP})
+    lines = LINES
     whole = True
     written = Sink()
 
     def __init__(
-        self,
-        view: View,
-        forms: PayloadForms,
-        chosen: Filter,
-        choice: RecordFilter,
-        seen: SeenOffsets | None,
-        control: bool,
-        limit: int | None,
+        self, chosen: Filter, choice: RecordFilter, records: PassingRecords, limit: int | None
     ) -> None:
-        self._filter, self._choice, self._seen, self._limit = chosen, choice, seen, limit
-        self._records = ChosenRecords(view, choice.choose, choice.needs_payload, self._write, control, forms)
-        self._count = self._unplaced = self._behind = 0
-        self._over = False
+        self._filter, self._choice, self._records, self._limit = chosen, choice, records, limit
+        self._count = 0
 
     def take(self, line: Line) -> None:
-        self._records.take(line, not self._filter.let)
+        self._write(self._records.take(line, not self._filter.let))
+        if self._count == self._limit:
+            raise LimitReachedError
 
     def flush(self) -> None:
         self.written.flush()
 
     def finish(self) -> None:
-        self._over = True
-        self._records.rows.finish()
+        self._write(self._records.finish())
         self.written.flush()
 
     def close(self, read: RunInput) -> SinkReport:
-        seen = self._seen
-        told = [f"{counted(self._records.found, 'record')}; {self._count:,} shown"]
+        records = self._records
+        told = [f"{counted(records.found, 'record')}; {self._count:,} shown"]
         told += [
             text.format(f"{count:,}")
             for count, text in (
-                (self._behind, "left out by --committed, as they stand behind an open transaction: {}"),
-                (self._unplaced, "left out by --once, as no offset is known: {}"),
-                (
-                    seen.forgotten if seen is not None else 0,
-                    "partitions that --once forgot for want of room: {}",
-                ),
+                (records.behind, "left out by --committed, as they stand behind an open transaction: {}"),
+                (records.unplaced, "left out by --once, as no offset is known: {}"),
+                (records.forgotten, "partitions that --once forgot for want of room: {}"),
                 (self._choice.slow, "texts that took too long to search, taken for no match: {}"),
-                (self._records.rows.undecided, "batches of transactions there was no room to wait for: {}"),
+                (records.undecided, "batches of transactions there was no room to wait for: {}"),
             )
             if count
         ]
@@ -212,22 +201,14 @@ class RecordSink(Sink):
         return SinkReport(told + self.written.close(read).messages)
 
     def discard(self) -> None:
-        self._choice.close()
+        self._records.close()
         self.written.discard()
 
-    def _write(self, row: dict[str, Any]) -> None:
-        if self._count == self._limit or not self._choice.passes(row):
-            return
-        if self._choice.committed and self._records.rows.is_behind_open(row):
-            self._behind += 1
-            return
-        if self._seen is not None:
-            if row["offset"] is None:
-                self._unplaced += 1
-                return
-            if not self._seen.is_new(row):
-                return
-        self._count += 1
-        self.written.tell(row)
-        if self._count == self._limit and not self._over:
-            raise LimitReachedError
+    def _write(self, passing: Iterator[Iterable[dict[str, Any]]]) -> None:
+        """Write rows, up to the limit."""
+        for rows in passing:
+            found = [*islice(rows, None if self._limit is None else self._limit - self._count)]
+            self._count += len(found)
+            self.written.tell_rows(found)
+            if self._count == self._limit:
+                break

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import permutations
-from typing import Any, NamedTuple, Unpack
+from typing import Any, NamedTuple, Protocol, Unpack
 
 from kinspect import filteredvalues
 from kinspect.errors import KinspectError
@@ -28,6 +28,15 @@ from kinspect.kafka.exchange.lines import ConnectionLine, Gap
 
 EMPTY_RANGE = "nothing is from then on and before that"
 _CONNECTION_ID = r"(\[[^]]+\]|[\d.]+):(\d+)-(\[[^]]+\]|[\d.]+):(\d+)@"
+
+
+class ValueForm(Protocol):
+    """What a filter's value is: `metavar` is None for one that is on or off, `many`: there may be several."""
+
+    metavar: str | None
+
+    @property
+    def many(self) -> bool: ...
 
 
 class ActiveFilter(NamedTuple):
@@ -111,6 +120,10 @@ class Filter:
         """Let exchanges of some APIs, by their keys, pass an option."""
         self._exempt_apis = exempt_apis
 
+    def exempt_all(self) -> None:
+        """Let all exchanges pass: `let` says whether they would have."""
+        self.exempt(dict.fromkeys(self.options, range(1 << 15)))
+
     def chooses(self, option: str, names: Sequence[str]) -> bool:
         """True if an option that takes patterns would let these names pass, or was not given."""
         patterns = self._patterns.get(option)
@@ -172,34 +185,37 @@ def _check_order(moments: Iterable[tuple[str, str, Instant]], named: Callable[[s
 
 
 def filter_from(options: Mapping[str, Any]) -> Filter:
-    """The filter with these values of `FILTERS`, by their names. A single value stands for a list of one, a number for
-    its text; an option that is None is not given. Raises KinspectError."""
-    if unknown := sorted(map(str, options.keys() - FILTERS.keys())):
-        raise KinspectError(f"there is no filter {', '.join(unknown)}; there are {', '.join(FILTERS)}")
-    given = {name: _given(name, value) for name, value in options.items() if value is not None}
-    return Filter(_named, **given)
+    """The filter with these values of `FILTERS`, by their names, as `values_from` has them. Raises KinspectError."""
+    return Filter(named, **values_from(options, FILTERS))
 
 
-def _named(name: str) -> str:
+def values_from(options: Mapping[str, Any], filters: Mapping[str, ValueForm]) -> dict[str, Any]:
+    """Values of filters. A single value stands for a list of one, a number for its text; an option that is None is not
+    given. Raises KinspectError."""
+    if unknown := sorted(map(str, options.keys() - filters.keys())):
+        raise KinspectError(f"there is no filter {', '.join(unknown)}; there are {', '.join(filters)}")
+    return {name: _given(name, value, filters[name]) for name, value in options.items() if value is not None}
+
+
+def named(name: str) -> str:
     """A filter as messages for programs name it."""
     return f"filter {name}"
 
 
-def _given(name: str, value: Any) -> Any:
-    row, named = FILTERS[name], _named(name)
+def _given(name: str, value: Any, row: ValueForm) -> Any:
     if row.metavar is None:
         if not isinstance(value, bool):
-            raise KinspectError(f"{named}: {value!r} is neither True nor False")
+            raise KinspectError(f"{named(name)}: {value!r} is neither True nor False")
         return value
     if row.many and isinstance(value, Iterable) and not isinstance(value, str | bytes):
-        return [_text(named, each) for each in value]
-    text = _text(named, value)
+        return [_text(name, each) for each in value]
+    text = _text(name, value)
     return [text] if row.many else text
 
 
-def _text(named: str, value: Any) -> str:
+def _text(name: str, value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float | datetime):
-        raise KinspectError(f"{named}: {value!r} is not a text")
+        raise KinspectError(f"{named(name)}: {value!r} is not a text")
     return str(value)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kinspect.errors import KinspectError
-from kinspect.filters.filterdefinitions import FILTERS, option_of
+from kinspect.filters.filterdefinitions import FILTERS, Filters, Text, Texts, option_of
 from kinspect.filters.timedpattern import TimedPattern
 from kinspect.filters.values import (
     DIRECTIONS,
@@ -180,12 +180,28 @@ place: an exchange may have records of several topics."""
 SHARED = frozenset(RECORD_FILTERS.keys() & FILTERS.keys())
 
 
+class RecordFilters(Filters, total=False):
+    """Filters of records and of their exchanges by name, with their values: `{"key": "user-*", "partition": 0}`."""
+
+    key: Texts | None
+    value: Texts | None
+    header: Texts | None
+    partition: Texts | None
+    offset: Texts | None
+    record_time: Text | None
+    direction: Texts | None
+    committed: bool | None
+
+
 class RecordFilter:
     """Chooses rows by the filters that were given. `unknown` counts rows that an option left out as what it asks for is
     not known of them; `needs_payload`: rows must have keys and values."""
 
-    def __init__(self, given: Mapping[str, Any], start: Start) -> None:
-        """`start` gives the time of the capture's first packet. Raises KinspectError for a wrong value."""
+    def __init__(
+        self, given: Mapping[str, Any], start: Start, named: Callable[[str], str] = option_of
+    ) -> None:
+        """`start` gives the time of the capture's first packet; `named`: how messages name a filter. Raises
+        KinspectError for a wrong value."""
         self.unknown: dict[str, int] = {}
         self._start = start
         self._prepared: list[_Prepared] = []
@@ -194,7 +210,7 @@ class RecordFilter:
         self.needs_payload = any(RECORD_FILTERS[name].payload for name in RECORD_FILTERS if given.get(name))
         for name, row in RECORD_FILTERS.items():
             if given.get(name) and name != "committed":
-                with errors_about(option_of(name)):
+                with errors_about(named(name)):
                     test = (
                         self._time_test(given[name]) if row is RECORD_TIME else self._test(row, given[name])
                     )

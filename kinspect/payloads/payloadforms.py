@@ -56,6 +56,9 @@ class PayloadForms:
     """Brings rows, whose payloads are as `text`, into another form."""
 
     def __init__(self, form: str) -> None:
+        """Raises KinspectError for a form that there is not."""
+        if form not in FORMS:
+            raise KinspectError(f"payload cannot be {form!r}; it is one of {', '.join(FORMS)}")
         self.form = form
         forms: dict[str, Callable[[bytes | None], Shown]] = {
             **PAYLOADS,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, NamedTuple
 
+from kinspect.errors import KinspectError
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.protocol.apikeys import LEADER_AND_ISR
 from kinspect.protocol.primitives import ZERO_UUID
@@ -190,6 +191,18 @@ LAID_OVER: Final[dict[int, ApiFile]] = {}
 """The APIs that are in place of the table's."""
 MADE: Final[list[dict[Any, Any]]] = []
 """What is made of the table, beside the caches of functions."""
+
+
+MISFITS: Final = AttributeError, KeyError, TypeError, ValueError
+"""What is raised where a field is not there, or is of another type."""
+
+
+def misfit(api: str | None, whose: str, error: Exception) -> Exception:
+    """What to raise in place of such an error: definitions that are laid over the table may be its cause. `whose`: what
+    needs others, with its verb."""
+    if not LAID_OVER:
+        return error
+    return KinspectError(f"{api} is defined otherwise than {whose}: {type(error).__name__}: {error}")
 
 
 def is_used() -> bool:

@@ -13,27 +13,28 @@ from kinspect.analysis.heldrows import HeldRows
 @given(waits=st.lists(st.booleans(), max_size=20), seed=st.randoms())
 def test_rows_come_in_their_order_with_their_outcome_whatever_is_decided_first(memory, waits, seed):
     written = []
-    held = HeldRows(lambda rows, outcome: written.append((rows, outcome)), memory)
+    held = HeldRows(memory)
     for number, wait in enumerate(waits, 1):
         held.put([{"n": number}], None if wait else "none", number if wait else 0)
+        written += held.passed()
     undecided = [number for number, wait in enumerate(waits, 1) if wait]
     seed.shuffle(undecided)
     for number in undecided:
         held.decide(number, f"outcome {number}")
+        written += held.passed()
     held.close()
     assert written == [([{"n": n}], f"outcome {n}" if w else "none") for n, w in enumerate(waits, 1)]
 
 
 @pytest.mark.parametrize("limits", [{"memory": 0, "file": 20}, {"groups": 2}])
 def test_without_room_the_oldest_is_passed_on_undecided(limits):
-    written = []
-    held = HeldRows(lambda rows, outcome: written.append((rows[0]["n"], outcome)), **limits)
+    held = HeldRows(**limits)
     for number in (1, 2, 3):
         held.put([{"n": number}], None, number)
-    assert written == [(1, None)]
+    assert [*held.passed()] == [([{"n": 1}], None)]
     assert held.given_up == 1
     held.decide(1, "late")
     held.decide(2, "aborted")
     held.decide(3, "open")
-    assert written[1:] == [(2, "aborted"), (3, "open")]
+    assert [*held.passed()] == [([{"n": 2}], "aborted"), ([{"n": 3}], "open")]
     held.close()

@@ -30,10 +30,12 @@ CASES = {
 
 def rows_of(capture, control=False, view=DEFAULT):
     rows = []
-    maker = RecordRows(view, lambda found: found, rows.append, control)
+    maker = RecordRows(view, lambda found: found, control)
     for exchange in kinspect.read(capture):
-        maker.take(exchange)
-    maker.finish()
+        for found in maker.take(exchange):
+            rows += found
+    for found in maker.finish():
+        rows += found
     assert maker.undecided == 0
     return rows
 

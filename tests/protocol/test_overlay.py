@@ -13,6 +13,7 @@ from support.fork import KEY, REQUEST, RESPONSE, TEXT
 
 from kinspect import answer as answer_of
 from kinspect import read as read_capture
+from kinspect import records_of
 from kinspect.errors import KinspectError
 from kinspect.protocol import (
     compiler,
@@ -148,6 +149,18 @@ def test_what_definitions_call_otherwise_ends_in_a_result_or_one_error(read, ans
         assert all(each.api for each in read_capture(CAPTURES / "4.4.0/nano.pcap"))
         with suppress(KinspectError):
             assert "rows" in answer_of(answer, CAPTURES / "4.4.0/nano.pcap")
+    finally:
+        schema.lay_over({})
+
+
+def test_records_that_definitions_call_otherwise_end_in_one_error(read):
+    found = read(definitions_of("4.4.0").replace('"ProducerId"', '"Renamed"'))
+    try:
+        schema.lay_over(found)
+        with pytest.raises(
+            KinspectError, match=r"^InitProducerId is defined otherwise than records need: KeyError"
+        ):
+            [*records_of(CAPTURES / "4.4.0/txn_java.pcap.gz")]
     finally:
         schema.lay_over({})
 
