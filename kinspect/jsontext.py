@@ -1,8 +1,9 @@
-"""JSON text that is harmless on a terminal."""
+"""JSON text that is harmless on a terminal, and values as JSON has them."""
 
 from __future__ import annotations
 
 import re
+from math import isfinite, isnan
 from typing import Any
 
 import orjson
@@ -10,6 +11,13 @@ import orjson
 _BEYOND_ASCII = re.compile(r"[^\n -~]+")
 DELETE = b"\x7f"
 """The one control character of ASCII that JSON allows as itself."""
+
+
+def float_value(value: float) -> float | str:
+    """A float, with NaN and infinities as text: JSON has none."""
+    if isfinite(value):
+        return value
+    return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def json_text(value: Any) -> str:

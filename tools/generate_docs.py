@@ -48,6 +48,7 @@ HAND_WRITTEN = (
     DOCS / "guide.md",
     DOCS / "answers.md",
     DOCS / "records.md",
+    DOCS / "telemetry.md",
     DOCS / "export.md",
 )
 # ---------------------------------------------------------------------- Markdown

@@ -20,7 +20,18 @@ _ENDING = "answer"
 _HEAD = re.compile(r'^    (help|page)="([^"\\]*)",$', re.MULTILINE)
 """What `--help` needs of a definition, in the text of its module."""
 OTHER_COMMANDS = frozenset(
-    {"completion", "decode", "explore", "live", "pipeline", "read", "records", "schema"}
+    {
+        "completion",
+        "decode",
+        "explore",
+        "export",
+        "live",
+        "pipeline",
+        "read",
+        "records",
+        "schema",
+        "telemetry",
+    }
 )
 PAGES_LEFT = frozenset("ABCDEFGHIJKMNOPQRSTUVWXYZ")
 """Keys of the explorer that pages of other packages may have."""

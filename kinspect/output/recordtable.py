@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -57,17 +57,18 @@ WIDTHS = {
 def open_rows(opening: Opening, columns: Sequence[str]) -> RecordTable:
     """Rows, which the sink is told, as lines below their day."""
     style = opening.style
-    return RecordTable(make_console(opening.stream, style.color), utc=style.utc, wide=style.wide)
+    return RecordTable(make_console(opening.stream, style.color), WIDTHS, utc=style.utc, wide=style.wide)
 
 
 class RecordTable(Sink):
-    """Writes rows as lines. `wide`: nothing is cut, lines may be longer than the terminal is wide."""
+    """Writes rows as lines. `widths`: of its columns; `wide`: nothing is cut, lines may be longer than the
+    terminal is wide."""
 
-    def __init__(self, console: Console, *, utc: bool, wide: bool) -> None:
+    def __init__(self, console: Console, widths: Mapping[Column, int], *, utc: bool, wide: bool) -> None:
         self._console = console
         self._days = DayLines(utc, wide)
         self._wide = wide
-        self._widths = {**WIDTHS, TIME: 29} if wide else fitted(WIDTHS, console.width, 1)
+        self._widths = {**widths, TIME: 29} if wide else fitted(widths, console.width, 1)
         self._rows: list[Text] = []
 
     def tell(self, row: Row) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from kinspect.errors import KinspectError
-from kinspect.kafka.view.redact import float_value
+from kinspect.jsontext import float_value
 
 LEAST, MOST = -(1 << 63), (1 << 64) - 1
 """Integers that are printed as such; others are texts of their digits."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from kinspect.jsontext import float_value
 from kinspect.kafka.bodysummary import (
     REQUEST_DATA,
     RESPONSE_DATA,
@@ -25,7 +26,7 @@ from kinspect.kafka.fields import entities, envelope, sasl, secrets
 from kinspect.kafka.fields.groupbytes import GROUP_BYTES, GroupReader, read_group_bytes
 from kinspect.kafka.fields.resources import BROKER_LOGGER, TYPE_FIELD
 from kinspect.kafka.view.recordview import RecordView
-from kinspect.kafka.view.redact import base64_text, float_value, hide, tags
+from kinspect.kafka.view.redact import base64_text, hide, tags
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import JOIN_GROUP
 from kinspect.protocol.fieldpaths import each_field

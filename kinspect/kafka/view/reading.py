@@ -9,9 +9,10 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, Final, Protocol
 
+from kinspect.jsontext import float_value
 from kinspect.kafka.fields import secrets
 from kinspect.kafka.fields.entities import TOPIC_ID
-from kinspect.kafka.view.redact import Redactions, base64_text, float_value, hide, tags
+from kinspect.kafka.view.redact import Redactions, base64_text, hide, tags
 from kinspect.protocol import schema
 from kinspect.protocol.fieldpaths import each_field
 from kinspect.protocol.primitives import UNKNOWN_TAGS, ZERO_UUID

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable
-from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kinspect.protocol.fieldpaths import along
@@ -83,13 +82,6 @@ def without_texts(value: Any) -> Any:
 
 def base64_text(value: bytes | None) -> str | None:
     return None if value is None else b2a_base64(value, newline=False).decode("ascii")
-
-
-def float_value(value: float) -> float | str:
-    """A float, with NaN and infinities as text: JSON has none."""
-    if isfinite(value):
-        return value
-    return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def integer_text(value: int | None) -> str | None:

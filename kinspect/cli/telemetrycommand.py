@@ -1,0 +1,134 @@
+"""`kinspect telemetry`: captures in, the metrics that clients pushed to brokers out."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import click
+
+from kinspect.analysis.telemetryrows import KEYS, METRIC, Row, telemetry_rows
+from kinspect.capture import open_timeline
+from kinspect.cli.completions import files
+from kinspect.cli.interrupt import Interrupt
+from kinspect.cli.options import (
+    AUTO,
+    FILTER_OPTIONS,
+    IN_BODIES,
+    INPUT,
+    LIMITS,
+    LINES_ALONE,
+    OUTPUT_FILE,
+    ROWS_SHOWN,
+    Option,
+    Sectioned,
+    asked_format,
+    make_caps,
+    make_style,
+    options,
+    usage,
+)
+from kinspect.cli.readrun import LimitReachedError, open_run, run_options
+from kinspect.cli.schemaoption import SCHEMA
+from kinspect.cli.types import COUNT
+from kinspect.filters.filterdefinitions import FILTERS
+from kinspect.filters.values import Patterns, glob
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.exchange.lines import Line
+from kinspect.output import JSONL, TABLE, Opening
+from kinspect.sink import EXCHANGE, SUMMARY, RunInput, Sink, SinkReport
+from kinspect.wording import counted
+
+FORMATS = {
+    TABLE: "kinspect.output.telemetrytable",
+    JSONL: "kinspect.output.jsonl",
+    "csv": "kinspect.output.csvlines",
+}
+"""Modules whose `open_rows` makes a sink of rows, by the names of formats."""
+SHOWN = (
+    click.option(
+        "--format",
+        "format_name",
+        type=click.Choice([AUTO, *FORMATS]),
+        default=AUTO,
+        help=f"auto: {TABLE} on a terminal, else {JSONL}; csv: sets of attributes joined by semicolons.",
+    ),
+    click.option("--limit", type=COUNT, metavar="N", help="Stop after N rows."),
+    *ROWS_SHOWN,
+)
+METRIC_FILTER: Option = click.option(
+    "--metric",
+    multiple=True,
+    metavar="PATTERN",
+    help="Metrics by their names; no rows that are of no metric.",
+)
+
+
+class TelemetryCommand(Sectioned):
+    """The command, with the filter of metrics among those of exchanges."""
+
+    filters = (METRIC, *FILTERS)
+
+
+@click.command(cls=TelemetryCommand)
+@click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True, shell_complete=files)
+@options(OUTPUT_FILE, SHOWN, (METRIC_FILTER, *FILTER_OPTIONS), INPUT, SCHEMA, LIMITS)
+def telemetry(captures: tuple[str, ...], metric: tuple[str, ...], **values: Any) -> int:
+    """Print the metrics that clients pushed to brokers, and what brokers asked for.
+
+    A row each, of KIP-714's pushes. CAPTURE is what `kinspect read` takes. All filters must match.
+    """
+    defaults = {**IN_BODIES, **LINES_ALONE, "show_secrets": False}
+    asked = run_options({**defaults, **values, "format_name": JSONL, "emit": [SUMMARY]}, captures)
+    sink = TelemetrySink(usage(lambda: Patterns(metric, glob)) if metric else None, values["limit"])
+    timeline = open_timeline(captures, skew_ns=make_caps(values).skew_ns)
+    interrupt = Interrupt()
+    run = open_run(asked, timeline, interrupt, sink)
+    run.counts_errors = False
+    sink.written = import_module(FORMATS[asked_format(values, JSONL)]).open_rows(
+        Opening(run.stream, asked.view, make_style(values)), KEYS
+    )
+    run.stream.file.put_header(sink.written.header)
+    with interrupt:
+        run.run()
+        status = run.close()
+    return interrupt.status or status
+
+
+class TelemetrySink(Sink):
+    """Writes the rows of exchanges. `metric`: patterns of names, None: any row; `limit`: how many rows."""
+
+    lines = frozenset({EXCHANGE})
+    whole = True
+    written = Sink()
+
+    def __init__(self, metric: Patterns | None, limit: int | None) -> None:
+        self._metric, self._limit = metric, limit
+        self._count = self._found = self._unread = 0
+
+    def take(self, line: Line) -> None:
+        if isinstance(line, Exchange):
+            for row in telemetry_rows(line):
+                self._found += 1
+                self._unread += row["problem"] is not None
+                if self._passes(row):
+                    self._count += 1
+                    self.written.tell(row)
+                    if self._count == self._limit:
+                        raise LimitReachedError
+
+    def flush(self) -> None:
+        self.written.flush()
+
+    def finish(self) -> None:
+        self.written.flush()
+
+    def close(self, read: RunInput) -> SinkReport:
+        told = [f"{counted(self._found, 'row')}; {self._count:,} shown"]
+        if self._unread:
+            told.append(f"pushes whose metrics could not be read, or not all of them: {self._unread:,}")
+        return SinkReport(told)
+
+    def _passes(self, row: Row) -> bool:
+        name = row["metric"]
+        return self._metric is None or (name is not None and bool(self._metric.verdict((name,))))

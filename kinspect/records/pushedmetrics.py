@@ -1,0 +1,315 @@
+"""Metrics that clients push to brokers (KIP-714): OTLP's `MetricsData`, in PushTelemetry.
+
+Read field by field, so that nothing is held but one point: a megabyte can say that a million of them follow. Fields
+that protobuf would merge, as no writer sends them, are the last of them.
+
+Sources: KIP-714; OpenTelemetry's metrics.proto, common.proto and resource.proto (v1); protobuf's encoding guide.
+"""
+
+from __future__ import annotations
+
+import struct
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from kinspect.jsontext import float_value
+from kinspect.records.compression import CODECS, CompressionError, decompress
+
+Struct = dict[str, Any]
+Numbered = dict[int, Any]
+"""Fields by their numbers, the last of each."""
+
+MOST_BYTES: Final = 8 << 20
+"""Bytes that a push may expand to; brokers take a MiB of compressed ones unless told otherwise."""
+MOST_POINTS: Final = 10_000
+"""Points of a push: a row each."""
+MOST_FIELDS: Final = 300_000
+"""Fields of a push that are looked at, some of them several times."""
+MOST_SET: Final = 8192
+"""Bytes of a name, and of a set of attributes: each stands in many rows."""
+MOST_NESTED: Final = 8
+"""Lists within lists of an attribute's value."""
+NO_VALUE: Final = 1
+"""Flag of a point: nothing was recorded."""
+TEMPORALITIES: Final = {1: "delta", 2: "cumulative"}
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_SIZES: Final = {_FIXED64: 8, _FIXED32: 4}
+_MOST_VARINT: Final = 10
+_U64: Final = (1 << 64) - 1
+
+
+class PushError(Exception):
+    """Metrics that cannot be read, or not all of them; the text is for people."""
+
+
+GAUGE, SUM, HISTOGRAM, EXPONENTIAL, SUMMARY = "gauge", "sum", "histogram", "exponential_histogram", "summary"
+
+
+def read_push(codec: int, data: bytes) -> Iterator[Struct]:
+    """The points of a push, each with what is said of its metric. Raises PushError behind those before the fault."""
+    if not 0 <= codec < len(CODECS):
+        raise PushError(f"codec {codec} has no meaning")
+    try:
+        expanded = decompress(codec, data, MOST_BYTES)
+    except CompressionError as error:
+        raise PushError(str(error)) from None
+    if len(expanded) > MOST_BYTES:
+        raise PushError(f"has more than {MOST_BYTES} bytes")
+    for number, point in enumerate(_PushReader().points(memoryview(expanded))):
+        if number == MOST_POINTS:
+            raise PushError(f"has more than {MOST_POINTS} points: the others are left out")
+        yield point
+
+
+class _PushReader:
+    """Reads one push."""
+
+    def __init__(self) -> None:
+        self._left = MOST_FIELDS
+
+    def points(self, data: memoryview) -> Iterator[Struct]:
+        for resource_metrics in self._each(data, 1):
+            resource = self._set(self._last(resource_metrics, 1), 1)
+            for scope_metrics in self._each(resource_metrics, 2):
+                scope = _text(self._last(self._last(scope_metrics, 1), 1))
+                for metric in self._each(scope_metrics, 2):
+                    for point in self._points(metric):
+                        yield {"resource": resource, "scope": scope or None, **point}
+
+    def _points(self, metric: memoryview) -> Iterator[Struct]:
+        name, unit = _text(self._last(metric, 1)), _text(self._last(metric, 3))
+        for number, value in self._fields(metric):
+            if number in _KINDS and isinstance(value, memoryview):
+                kind, read = _KINDS[number]
+                told = dict(self._fields(value))
+                temporality = TEMPORALITIES.get(told.get(2, 0)) if kind in _OVER_TIME else None
+                monotonic = bool(told.get(3)) if kind == SUM else None
+                del told
+                for point in self._each(value, 1):
+                    yield {
+                        "metric": name,
+                        "type": kind,
+                        "temporality": temporality,
+                        "monotonic": monotonic,
+                        "unit": unit or None,
+                        **read(self, point),
+                    }
+
+    # ---------------------------------------------------------------------- points
+
+    def _around(self, found: Numbered, point: memoryview, attributes: int) -> Struct:
+        return {
+            "attributes": self._set(point, attributes),
+            "start_time_ns": _fixed(found.get(2)) or None,
+            "time_ns": _fixed(found.get(3)) or None,
+        }
+
+    def _number(self, point: memoryview) -> Struct:
+        found = dict(self._fields(point))
+        value: Any = None
+        if not _flags(found, 8) & NO_VALUE:
+            value = _signed(_fixed(found[6])) if 6 in found else _double(found.get(4))
+        return {**self._around(found, point, 7), "value": value, "histogram": None}
+
+    def _histogram(self, point: memoryview) -> Struct:
+        found = dict(self._fields(point))
+        return {
+            **self._around(found, point, 9),
+            "value": None,
+            "histogram": {
+                **self._sums(found, 11),
+                "bounds": [_double(each) for each in self._packed(point, 7)],
+                "counts": [_fixed(each) for each in self._packed(point, 6)],
+            },
+        }
+
+    def _exponential(self, point: memoryview) -> Struct:
+        found = dict(self._fields(point))
+        return {
+            **self._around(found, point, 1),
+            "value": None,
+            "histogram": {
+                **self._sums(found, 12),
+                "scale": _zigzag(found.get(6, 0)),
+                "zero_count": _fixed(found.get(7)) or 0,
+                "positive": self._buckets(found.get(8)),
+                "negative": self._buckets(found.get(9)),
+            },
+        }
+
+    def _summary(self, point: memoryview) -> Struct:
+        found = dict(self._fields(point))
+        quantiles = [dict(self._fields(each)) for each in self._each(point, 6)]
+        return {
+            **self._around(found, point, 7),
+            "value": None,
+            "histogram": {
+                "count": _fixed(found.get(4)) or 0,
+                "sum": _double(found.get(5)) or 0.0,
+                "quantiles": [
+                    {"quantile": _double(each.get(1)) or 0.0, "value": _double(each.get(2)) or 0.0}
+                    for each in quantiles
+                ],
+            },
+        }
+
+    def _sums(self, found: Numbered, least: int) -> Struct:
+        """Count, sum and extremes. `least`: the field of the least value; that of the most is the next one."""
+        names = {"sum": 5, "min": least, "max": least + 1}
+        return {
+            "count": _fixed(found.get(4)) or 0,
+            **{name: _double(found.get(number)) for name, number in names.items()},
+        }
+
+    def _buckets(self, data: Any) -> Struct:
+        if not isinstance(data, memoryview):
+            return {"offset": 0, "counts": []}
+        counts: list[int] = []
+        for number, value in self._fields(data):
+            if number == 2:
+                counts += [value] if isinstance(value, int) else _varints(value)
+        return {"offset": _zigzag(dict(self._fields(data)).get(1, 0)), "counts": counts}
+
+    # ---------------------------------------------------------------------- attributes
+
+    def _set(self, data: Any, number: int, depth: int = 0) -> Struct:
+        """The attributes in these fields of a message."""
+        found: Struct = {}
+        room = MOST_SET
+        for each in self._each(data, number):
+            room -= len(each)
+            if room < 0:
+                raise PushError(f"a set of attributes has more than {MOST_SET} bytes")
+            found[_text(self._last(each, 1))] = self._value(self._last(each, 2), depth)
+        return found
+
+    def _value(self, data: memoryview, depth: int) -> Any:
+        if depth > MOST_NESTED:
+            raise PushError(f"an attribute nests deeper than {MOST_NESTED} lists")
+        shown: Any = None
+        for number, value in self._fields(data):
+            if number == 1:
+                shown = _text(value)
+            elif number == 2:
+                shown = bool(value)
+            elif number == 3 and isinstance(value, int):
+                shown = _signed(value)
+            elif number == 4:
+                shown = _double(value)
+            elif number == 5:
+                shown = [self._value(each, depth + 1) for each in self._each(value, 1)]
+            elif number == 6:
+                shown = self._set(value, 1, depth + 1)
+            elif number == 7 and isinstance(value, memoryview):
+                shown = b64encode(value).decode("ascii")
+        return shown
+
+    # ---------------------------------------------------------------------- protobuf
+
+    def _fields(self, data: memoryview) -> Iterator[tuple[int, Any]]:
+        """Numbers and values of a message's fields: an int, or the bytes of what has a size."""
+        position, end = 0, len(data)
+        while position < end:
+            self._left -= 1
+            if self._left < 0:
+                raise PushError(f"has more than {MOST_FIELDS} fields: what is behind them is left out")
+            tag, position = _varint(data, position)
+            number, kind = tag >> 3, tag & 7
+            if kind == _VARINT:
+                value, position = _varint(data, position)
+                yield number, value
+                continue
+            if kind == _BYTES:
+                size, position = _varint(data, position)
+            elif kind in _SIZES:
+                size = _SIZES[kind]
+            else:
+                raise PushError("is no metrics of OTLP: a field of an unknown wire type")
+            if size > end - position:
+                raise PushError("is cut off, or no metrics of OTLP")
+            yield number, data[position : position + size]
+            position += size
+
+    def _each(self, data: Any, number: int) -> Iterator[memoryview]:
+        """The messages in these fields."""
+        if isinstance(data, memoryview):
+            for found, value in self._fields(data):
+                if found == number and isinstance(value, memoryview):
+                    yield value
+
+    def _last(self, data: memoryview, number: int) -> memoryview:
+        """The last of these fields; empty where there is none."""
+        last = memoryview(b"")
+        for each in self._each(data, number):
+            last = each
+        return last
+
+    def _packed(self, point: memoryview, number: int) -> Iterator[memoryview]:
+        """The values of eight bytes in these fields, each alone or many together."""
+        for value in self._each(point, number):
+            for at in range(0, len(value), 8):
+                yield value[at : at + 8]
+
+
+_KINDS: Final[dict[int, tuple[str, Callable[[_PushReader, memoryview], Struct]]]] = {
+    5: (GAUGE, _PushReader._number),
+    7: (SUM, _PushReader._number),
+    9: (HISTOGRAM, _PushReader._histogram),
+    10: (EXPONENTIAL, _PushReader._exponential),
+    11: (SUMMARY, _PushReader._summary),
+}
+"""Kinds of metrics by the field of a metric, and what reads one of its points."""
+_OVER_TIME: Final = frozenset({SUM, HISTOGRAM, EXPONENTIAL})
+
+
+def _varint(data: memoryview, position: int) -> tuple[int, int]:
+    value = 0
+    if position < len(data) and data[position] < 128:
+        return data[position], position + 1
+    for shift, byte in enumerate(data[position : position + _MOST_VARINT]):
+        value |= (byte & 127) << 7 * shift
+        if byte < 128:
+            return value & _U64, position + shift + 1
+    raise PushError("is cut off, or no metrics of OTLP")
+
+
+def _varints(data: memoryview) -> Iterator[int]:
+    position = 0
+    while position < len(data):
+        value, position = _varint(data, position)
+        yield value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, memoryview):
+        return ""
+    if len(value) > MOST_SET:
+        raise PushError(f"a name has more than {MOST_SET} bytes")
+    return str(value, "utf-8", "replace")
+
+
+def _fixed(value: Any) -> int:
+    """An integer of eight bytes; 0 for a field that is not there, or of another type."""
+    is_fixed = isinstance(value, memoryview) and len(value) == 8
+    return int.from_bytes(value, "little") if is_fixed else 0
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 64) if value >> 63 else value
+
+
+def _zigzag(value: Any) -> int:
+    return (value >> 1) ^ -(value & 1) if isinstance(value, int) else 0
+
+
+def _flags(found: Numbered, number: int) -> int:
+    value = found.get(number)
+    return value if isinstance(value, int) else 0
+
+
+def _double(value: Any) -> Any:
+    """A float of eight bytes, as JSON has it; None for a field that is not there."""
+    if not isinstance(value, memoryview) or len(value) != 8:
+        return None
+    return float_value(struct.unpack("<d", value)[0])
