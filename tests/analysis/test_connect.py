@@ -3,6 +3,7 @@ where all is well."""
 
 import pytest
 from support.captures import CAPTURES
+from support.clean import more_folders
 from support.manifest import load
 from support.packets import blocks, nanosecond_pcap, packets
 from support.segments import ACK, BROKER, CLIENT, FIN, MS, RST, SECOND, TcpConnection, together
@@ -29,7 +30,7 @@ WELL = [
 TROUBLED = {
     "-bad": ["login_refused"],
     "sasl_": ["login_refused"],
-    "raw.": ["tls_not_expected", "not_kafka"],
+    **{part: ["tls_not_expected", "not_kafka"] for part in ("raw.", "_raw_")},
     "sweep-E-admin": ["login_refused", "churn"],
     **{part: ["refused"] for part in ("controller-2brokers", "cluster_", "voter", "kraft-2nodes")},
 }
@@ -115,9 +116,10 @@ def test_no_problem_where_all_is_well(name):
 
 @pytest.mark.big
 def test_no_problem_in_all_captures_where_all_is_well():
-    known = {row.path for row in TROUBLES}
-    for path in sorted(CAPTURES.glob("*/*.pcap*")):
-        if path not in known and path.parent.name != "not-kafka" and "cutfile" not in path.name:
+    """Those of `KINSPECT_CAPTURES`, too."""
+    rows = [row for folder in (CAPTURES, *more_folders()) for row in load(folder)]
+    for path in [row.path for row in rows if row.is_kafka and row not in TROUBLES]:
+        if "cutfile" not in path.name:
             assert_well(path)
 
 
