@@ -11,6 +11,7 @@ import click
 
 from kinspect.answers import answers
 from kinspect.cli import decodecommand, group, livecommand, schemacommand
+from kinspect.cli.exportcommand import EXPORT_RULES
 from kinspect.cli.options import CAPS, LINE_FACTS
 from kinspect.cli.readcommand import read
 from kinspect.cli.readrun import RUN_FACTS, RUN_RULES
@@ -43,6 +44,7 @@ RULES: dict[str, tuple[tuple[OptionRule, ...], Facts]] = {
     "decode": (decodecommand.RULES, {}),
     "schema": (schemacommand.RULES, schemacommand.FACTS),
     "records": (RECORD_RULES, LINE_FACTS),
+    "export": (EXPORT_RULES, LINE_FACTS),
 }
 """The rules that commands check, and what these look at beside options."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from contextlib import suppress
 from typing import Any
@@ -20,6 +22,7 @@ from kinspect.cli.options import (
     IN_BODIES,
     INPUT,
     LIMITS,
+    LINE_FACTS,
     LINES_ALONE,
     OUTPUT_FILE,
     PROGRESS,
@@ -32,33 +35,51 @@ from kinspect.cli.options import (
 from kinspect.cli.outfile import STANDARD, check_overwrite
 from kinspect.cli.outputoptions import input_files
 from kinspect.cli.readrun import ReadRun, open_run, run_options
+from kinspect.cli.rules import OptionRule, check
 from kinspect.cli.schemaoption import SCHEMA
+from kinspect.cli.types import SIZE
 from kinspect.errors import CaptureError, KinspectError
 from kinspect.exports.choice import Choice
 from kinspect.exports.chosenpackets import SPANS_KEPT, ChosenPackets
 from kinspect.exports.packetcopy import PacketCopy, describe_captures
 from kinspect.output import JSONL
-from kinspect.sink import SUMMARY
+from kinspect.sink import CONNECTION, EXCHANGE, SUMMARY
 from kinspect.wording import counted
 
 STREAM = "/dev/stdout"
+WRITTEN = (
+    click.option(
+        "--packets",
+        type=click.Choice([CONNECTION, EXCHANGE]),
+        default=CONNECTION,
+        help="Whole connections in which an exchange passes; or only the packets of these exchanges, and what is needed"
+        " to decode them.  [default: connection]",
+    ),
+    click.option(
+        "--split",
+        type=SIZE,
+        help="Begin a new file before FILE gets larger, as OUT_00001_20261121151919.pcapng: each can be read alone.",
+    ),
+)
+EXPORT_RULES = (OptionRule("split", "{} is for -o FILE", unless="path"),)
 
 
 @click.command(cls=Sectioned)
 @click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True, shell_complete=files)
-@options(OUTPUT_FILE, (QUIET, PROGRESS), FILTER_OPTIONS, INPUT, SCHEMA, LIMITS)
+@options(OUTPUT_FILE, WRITTEN, (QUIET, PROGRESS), FILTER_OPTIONS, INPUT, SCHEMA, LIMITS)
 def export(captures: tuple[str, ...], **values: Any) -> int:
     """Write the packets of what passes the filters into a capture of its own.
 
-    It is a pcapng file with whole connections, as they were captured. All filters must match, as for `read`. Several
+    It is a pcapng file with packets as they were captured. All filters must match, as for `read`. Several
     captures become one, in the order of time. CAPTURE is what `kinspect read` takes, but no pipe, as it is read twice.
     """
+    check(EXPORT_RULES, LINE_FACTS)
     usage(lambda: _check(captures, values))
     path = STREAM if values["output"] in (None, STANDARD) else values["output"]
     lines = {**IN_BODIES, **LINES_ALONE, **values, "format_name": JSONL, "emit": [SUMMARY]}
     asked = run_options({**lines, "output": STANDARD, "show_secrets": False, "limit": None, "utc": False})
     timeline = _timeline(captures, values)
-    interrupt, choice = Interrupt(), Choice()
+    interrupt, choice = Interrupt(), Choice(asked.filter, values["packets"] == EXCHANGE)
     run = open_run(asked, timeline, interrupt, choice)
     run.counts_errors = False
     choice.names = run.inspector.names
@@ -67,7 +88,7 @@ def export(captures: tuple[str, ...], **values: Any) -> int:
         if interrupt.received:
             choice.report.append("nothing was written")
         elif not run.nothing_read:
-            _write(run, choice, timeline, SaveOptions(path, Rotation(), values["force"]))
+            _write(run, choice, timeline, SaveOptions(path, Rotation(values["split"]), values["force"]))
         status = run.close()
     return interrupt.status or status
 
@@ -78,7 +99,10 @@ def _check(captures: tuple[str, ...], values: dict[str, Any]) -> None:
             raise KinspectError(f"{capture}: is read twice, and a pipe can be read only once: save it first")
     path = values["output"]
     if path not in (None, STANDARD):
-        check_overwrite(path, values["force"], [*captures, *input_files(values)])
+        if not os.path.isdir(os.path.dirname(path) or os.curdir):
+            raise KinspectError(f"-o: {path}: {os.strerror(errno.ENOENT)}")
+        if not values["split"]:
+            check_overwrite(path, values["force"], [*captures, *input_files(values)])
     elif sys.stdout.isatty():
         raise KinspectError("packets are not for a terminal: -o FILE says where they go")
 
@@ -108,8 +132,9 @@ def _write(run: ReadRun, choice: Choice, read: Timeline, saving: SaveOptions) ->
         if shown is not None:
             shown.stop()
     told = f", and of {choice.tellers:,} as far as they tell names" if choice.tellers else ""
+    pieces = f", into {counted(len(saved.names), 'file')}" if saving.rotation.limited else ""
     choice.report.append(
-        f"{counted(copy.packets, 'packet')} of {counted(choice.connections, 'connection')} written{told}"
+        f"{counted(copy.packets, 'packet')} of {counted(choice.connections, 'connection')} written{told}{pieces}"
     )
     if secret := sum(any(run.inspector.secrets_of([each])) for each in choice.randoms):
         choice.report.append(
@@ -117,7 +142,8 @@ def _write(run: ReadRun, choice: Choice, read: Timeline, saving: SaveOptions) ->
         )
     if choice.spans.left_out:
         choice.report.append(
-            f"left out for want of room ({SPANS_KEPT:,} are noted): {choice.spans.left_out:,} connections"
+            f"left out for want of room: {counted(choice.spans.left_out, 'connection')} or messages"
+            f" ({SPANS_KEPT:,} are noted)"
         )
 
 

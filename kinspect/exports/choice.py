@@ -2,36 +2,109 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from kinspect.exports.chosenpackets import SPANS_KEPT, EndPair, Spans
+from kinspect.filters.filter import Filter
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine, Line
 from kinspect.kafka.wire.learnednames import LearnedNames
+from kinspect.kafka.wire.lineorder import LineKey
+from kinspect.kafka.wire.pair import SASL_TOKEN
+from kinspect.protocol import schema
 from kinspect.sink import CONNECTION, EXCHANGE, RunInput, Sink, SinkReport
 
-REUSED = "reuse"
+REUSED: Final = "reuse"
+ENDED: Final = ("closed", "reset")
+"""Reasons of unanswered requests that a packet shows."""
+STARTS: Final[frozenset[int | None]] = schema.apis_with("begins", "login", "connection") | {None}
+"""APIs, and raw SASL tokens, that show who the client is."""
+NO_ID: Final = -(1 << 31) - 1
+LAST_ID: Final = 1 << 31
+STARTS_KEPT: Final = 16
+"""Number of exchanges that are kept of a connection until one passes."""
 
 
 class Choice(Sink):
-    """Takes the exchanges that pass, and their connections. `report`: what was written of them, in lines for people."""
+    """Takes the exchanges that pass the filter, and their connections.
+
+    `exchanges_alone`: only the packets of these exchanges are written, and what is needed to decode them. Then the
+    filter lets those of `STARTS` pass too: they show who the client is. `report`: what was written, in lines.
+    """
 
     lines = frozenset({EXCHANGE, CONNECTION})
     whole = True
 
-    def __init__(self) -> None:
+    def __init__(self, chosen: Filter, exchanges_alone: bool = False) -> None:
         self.spans = Spans()
         self.connections = 0
         self.names = LearnedNames()
         """Those of the run."""
         self.report: list[str] = []
+        self._filter = chosen
+        self._alone = exchanges_alone
+        if exchanges_alone:
+            chosen.exempt(dict.fromkeys(chosen.options, STARTS))
         self._randoms: dict[int, bytes] = {}
         self._passing: set[int] = set()
+        self._starts: dict[int, list[Exchange]] = {}
+        self._ids: dict[int, int] = {}
+        """Correlation ids of the last exchanges of connections; `LAST_ID` once they did not ascend: then pairing is
+        doubtful behind any gap."""
+        self._through: dict[int, int] = {}
+        """By the first frames of connections of which all is needed up to an exchange: the last frame of that."""
 
     def take(self, line: Line) -> None:
-        if isinstance(line, Exchange):
-            self._passing.add(line.key[2])
-            self.spans.add_told(self._told(line))
-        elif isinstance(line, ConnectionLine):
+        if isinstance(line, ConnectionLine):
             self._end(line)
+        elif isinstance(line, Exchange):
+            if not self._filter.let:
+                self._pass(line)
+            elif line.api_key is not None or line.kind == SASL_TOKEN:
+                self._start(line)
+
+    def _start(self, exchange: Exchange) -> None:
+        """Note an exchange that does not pass, but may show who the client is."""
+        first = exchange.key[2]
+        if first in self._passing:
+            self._add(exchange)
+        elif len(self._starts) < SPANS_KEPT:
+            found = self._starts.setdefault(first, [])
+            if len(found) < STARTS_KEPT:
+                found.append(exchange)
+
+    def _pass(self, exchange: Exchange) -> None:
+        first = exchange.key[2]
+        self._passing.add(first)
+        self.spans.add_told(self._told(exchange))
+        if self._alone:
+            for each in self._starts.pop(first, ()):
+                self._add(each)
+            self._add(exchange)
+
+    def _add(self, exchange: Exchange) -> None:
+        """Add the packets of an exchange. What depends on all before it has its connection up to there."""
+        messages = [each for each in (exchange.request, exchange.response) if each is not None]
+        first = exchange.key[2]
+        before, own = self._ids.get(first, NO_ID), exchange.correlation_id
+        comes_again = own is not None and own <= before
+        if own is not None:
+            self._ids[first] = LAST_ID if comes_again else own
+        if exchange.outcome_reason in ENDED:
+            # What came in place of the answer.
+            self.spans.add(messages[0].first_frame, exchange.key[1])
+        if (
+            exchange.connection.tls
+            or exchange.fetched is not None
+            or own is None
+            or comes_again
+            or not all(each.complete for each in messages)
+        ):
+            last = max(each.last_frame for each in messages)
+            self._through[first] = max(last, self._through.get(first, 0))
+            return
+        for each in messages:
+            self.spans.add(each.first_frame, each.last_frame)
 
     @property
     def randoms(self) -> list[bytes]:
@@ -41,12 +114,12 @@ class Choice(Sink):
     @property
     def tellers(self) -> int:
         """Number of connections that are only written as far as they tell names."""
-        return len(self.spans.begins) - len(self.spans.whole)
+        return len(self.spans.told - self.spans.whole - self.spans.opens)
 
     def close(self, read: RunInput) -> SinkReport:
         return SinkReport(self.report)
 
-    def _told(self, exchange: Exchange) -> list[tuple[int, int, int, int]]:
+    def _told(self, exchange: Exchange) -> list[LineKey]:
         """Keys of the lines of other connections that tell names which the exchange has."""
         ids = [
             *exchange.summary.topic_ids,
@@ -54,17 +127,24 @@ class Choice(Sink):
         ]
         broker = exchange.connection.broker_ip, exchange.connection.broker_port
         keys = self.names.sources(ids, broker, exchange.key)
-        return [key for key in keys if key[2] != exchange.key[2]]
+        return [key for key in keys if self._alone or key[2] != exchange.key[2]]
 
     def _end(self, line: ConnectionLine) -> None:
         first, last = line.key[2], line.evidence.frames[1]
         of: EndPair = line.client, line.broker
-        if first in self._passing:
+        self._starts.pop(first, None)
+        self._ids.pop(first, None)
+        if first not in self._passing:
+            self.spans.pass_over(of, first)
+        else:
             self._passing.discard(first)
             self.connections += 1
-            # Another one's first packet ends it.
-            self.spans.add_connection(of, first, line.key[1] if line.end_reason == REUSED else last)
-        else:
-            self.spans.pass_over(of, first)
+            if self._alone:
+                self.spans.add_start(of, first)
+                if first in self._through:
+                    self.spans.add(first, self._through.pop(first))
+            else:
+                # Another one's first packet ends it.
+                self.spans.add_connection(of, first, line.key[1] if line.end_reason == REUSED else last)
         if line.tls_random is not None and len(self._randoms) < SPANS_KEPT:
             self._randoms[first] = line.tls_random

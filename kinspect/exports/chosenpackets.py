@@ -13,7 +13,7 @@ from typing import Final
 from kinspect.kafka.wire.lineorder import LineKey
 from kinspect.link.cursor import Cursor
 from kinspect.link.segments import Dissector, walk
-from kinspect.model import Block, Caps, Counts
+from kinspect.model import SYN, Block, Caps, Counts
 from kinspect.tcp.flowkeys import ends, reverse_key
 
 SPANS_KEPT: Final = 200_000
@@ -32,6 +32,8 @@ class Spans:
         """Number of spans that begin with a frame."""
         self.lasts: dict[int, int] = {}
         """Number of spans that end with it."""
+        self.opens: set[int] = set()
+        """First frames of connections whose beginning is chosen."""
         self.whole: set[int] = set()
         """First frames of whole connections."""
         self.stops: set[int] = set()
@@ -39,6 +41,8 @@ class Spans:
         self.hosts: set[bytes] = set()
         """Pairs of addresses, in both orders: fragments between them may belong to a span."""
         self._ends: set[EndPair] = set()
+        self.told: set[int] = set()
+        """First frames of the connections that tell names."""
         self._told: set[LineKey] = set()
 
     def add(self, first: int, last: int) -> None:
@@ -55,8 +59,17 @@ class Spans:
         if first in self.begins:
             self.whole.add(first)
             self._ends.add((min(of), max(of)))
-            one, other = (ip_address(ip).packed for ip, _ in of)
-            self.hosts |= {one + other, other + one}
+            self._add_hosts(of)
+
+    def add_start(self, of: EndPair, first: int) -> None:
+        """Add the beginning of a connection."""
+        if len(self.opens) < SPANS_KEPT:
+            self.opens.add(first)
+            self._add_hosts(of)
+
+    def _add_hosts(self, of: EndPair) -> None:
+        one, other = (ip_address(ip).packed for ip, _ in of)
+        self.hosts |= {one + other, other + one}
 
     def pass_over(self, of: EndPair, first: int) -> None:
         """Note a connection that is not chosen."""
@@ -68,17 +81,21 @@ class Spans:
         for key in keys:
             if key not in self._told and len(self._told) < SPANS_KEPT:
                 self._told.add(key)
+                self.told.add(key[2])
                 self.add(key[2], key[1])
 
 
 class _IslandPart:
-    """What is chosen of an island at a packet. `open`: spans; `goes_on`: what comes late of a whole connection too."""
+    """What is chosen of an island at a packet. `open`: spans; `goes_on`: what comes late of a whole connection too;
+    `opens`: all until the first payload, of a connection that began with a SYN, else until both directions were seen:
+    the key of the first one."""
 
-    __slots__ = ("goes_on", "open")
+    __slots__ = ("goes_on", "open", "opens")
 
     def __init__(self) -> None:
         self.open = 0
         self.goes_on = False
+        self.opens: bytes | None = None
 
 
 class _FragmentAddresses:
@@ -109,18 +126,24 @@ class ChosenPackets:
         segments = self._dissector.segments(block)
         for segment in segments:
             here, frame = ends(segment[0]), segment[9]
-            part, begun = parts.get(here), begins.get(frame, 0)
+            part, begun, opened = parts.get(here), begins.get(frame, 0), frame in spans.opens
             if part is None:
-                if not begun:
+                if not begun and not opened:
                     continue
                 part = parts[here] = parts[reverse_key(here)] = _IslandPart()
+            if opened:
+                part.opens = b"" if segment[4] & SYN else here
+            elif part.opens == b"" and segment[6] < segment[7]:
+                part.opens = None
             if begun:
                 part.open += begun
                 part.goes_on = part.goes_on or frame in spans.whole
             if frame in stops and not part.open:
                 part.goes_on = False
-            if part.open or part.goes_on:
+            if part.open or part.goes_on or part.opens is not None:
                 chosen.append(frame - first)
+            if part.opens and part.opens != here:
+                part.opens = None
             part.open -= min(lasts.get(frame, 0), part.open)
             if frame in stops and not part.open:
                 part.goes_on = False

@@ -64,7 +64,7 @@ class Filter:
         self.let: list[str] = []
         """The options that the exchange that passed last passes as `exempt` let its API alone."""
         self._any_passed = False
-        self._exempt_apis: Mapping[str, Collection[int]] = {}
+        self._exempt_apis: Mapping[str, Collection[int | None]] = {}
         values: Mapping[str, Any] = chosen
         given = {name: value for name, value in values.items() if _is_given(FILTERS[name], value)}
         tests = {name: self._test(name, given[name], named) for name in FILTERS if name in given}
@@ -116,7 +116,7 @@ class Filter:
         tests = {asked.option: asked.test for asked in self.asked}
         return {name: test.patterns.wanted if test.patterns else [] for name, test in tests.items()}
 
-    def exempt(self, exempt_apis: Mapping[str, Collection[int]]) -> None:
+    def exempt(self, exempt_apis: Mapping[str, Collection[int | None]]) -> None:
         """Let exchanges of some APIs, by their keys, pass an option."""
         self._exempt_apis = exempt_apis
 

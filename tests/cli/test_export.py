@@ -101,6 +101,52 @@ def test_an_export_is_read_as_the_original(read, exported, path):
             assert read(out, *filters) == (0, expected)
 
 
+LEFT_TO_OTHERS = ("in_flight", "service_ms", "wait")
+"""Keys that depend on what other exchanges of the connection did."""
+
+
+def alone(lines):
+    """The lines without what other exchanges of their connections show, in any order."""
+    found = []
+    for line in lines:
+        kept = {key: value for key, value in line.items() if key not in LEFT_TO_OTHERS}
+        found.append({**kept, "client": {**kept["client"], "role": None}})
+    return sorted(found, key=lambda line: line["event_id"])
+
+
+@pytest.mark.parametrize("path", PARTS, ids=lambda path: str(path.relative_to(CAPTURES)))
+def test_exchanges_alone_are_read_as_before(read, exported, path):
+    _, everything = read(path, *keys(path))
+    for filters in asked(everything):
+        status, expected = read(path, *keys(path), *filters)
+        made, out = exported(path, *keys(path), *filters, "--packets", "exchange")
+        assert made == status
+        if status != 1:
+            assert alone(read(out, *filters)[1]) == alone(expected)
+
+
+def test_exchanges_alone_are_no_more_than_asked_for(exported, read):
+    path = CAPTURES / "4.4.0/sarama.pcap.gz"
+    _, whole = exported(path, "--api", "ListOffsets")
+    packets_before = len(rows(whole))
+    _, out = exported(path, "--api", "ListOffsets", "--packets", "exchange")
+    assert len(rows(out)) < packets_before / 2
+    apis = {line["api"] for line in read(out)[1]}
+    assert apis <= {"ListOffsets", "ApiVersions", "Metadata"}
+
+
+def test_files_of_a_split_can_be_read_alone(kinspect, read, tmp_path):
+    out = tmp_path / "part.pcapng"
+    result = kinspect("export", ERRORS, "--split", "20KiB", "-o", out)
+    parts = sorted(tmp_path.iterdir())
+    assert f"written, into {len(parts)} files" in result.err
+    assert len(parts) > 3
+    assert all(part.stat().st_size <= 20 << 10 and rows(part) for part in parts)
+    kinspect("export", "-q", ERRORS, "-o", out)
+    assert rows(*parts) == rows(out)
+    assert read(*parts) == read(out)
+
+
 def rows(*paths):
     """Time, link type and bytes of all packets, and the bytes that are missing of each."""
     return [
@@ -261,6 +307,7 @@ def test_what_is_refused(kinspect, tmp_path, monkeypatch):
         (("-", "-o", "new"), "-: is read twice, and a pipe can be read only once"),
         ((NANO, "-o", out), "exists; give --force to overwrite it"),
         ((out, "-o", out, "--force"), "is one of the inputs"),
+        ((NANO, "-o", out / "in"), "No such file or directory"),
     ):
         result = kinspect("export", *arguments)
         assert (result.status, text in result.err) == (2, True), result.err

@@ -89,7 +89,7 @@ EXAMPLES = {
     "{} is for the name of a message": Given("errors"),
 }
 """What makes each rule the first that is broken, by its text."""
-NEEDED = {"read": ["made.pcap"], "live": ["-i", "lo"], "records": ["made.pcap"]}
+NEEDED = {"read": ["made.pcap"], "live": ["-i", "lo"], "records": ["made.pcap"], "export": ["made.pcap"]}
 VALUES = {
     "answer": "groups",
     "emit": "exchange",
@@ -97,7 +97,7 @@ VALUES = {
     "max_line": "4000",
     "output_mode": "0640",
     "save": "new",
-    "split": "topic",
+    "records split": "topic",
 }
 """Values of options of which not everything is one."""
 ELSEWHERE = {
@@ -144,7 +144,7 @@ def arguments(command: str, word: str) -> tuple[str, list[str]]:
     if option.is_flag:
         return typed, [typed]
     any_value = option.type.choices[-1] if isinstance(option.type, click.Choice) else "1"
-    return typed, [typed, value or VALUES.get(name, any_value)]
+    return typed, [typed, value or VALUES.get(name) or VALUES.get(f"{command} {name}", any_value)]
 
 
 @pytest.mark.parametrize(("command", "rule", "word"), EACH)
