@@ -108,6 +108,10 @@ class PassingRecords:
         """Take the next line, as `ChosenRecords`."""
         return map(self._passing, self._records.take(line, shows))
 
+    def let_go(self, now: int) -> Iterator[Iterable[dict[str, Any]]]:
+        """The rows that are held for too long while the capture goes on. `now`: its time, in nanoseconds."""
+        return map(self._passing, self._records.rows.let_go(now))
+
     def finish(self) -> Iterator[Iterable[dict[str, Any]]]:
         """The rows that are still held."""
         return map(self._passing, self._records.rows.finish())

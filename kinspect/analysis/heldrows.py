@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter, deque
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -20,18 +20,31 @@ file has twice as much at most: what was read of it goes when all was."""
 Rows = list[dict[str, Any]]
 
 
+class _Group(NamedTuple):
+    """Rows that are held: their number (0: they wait for nothing), outcome, bytes or place in the file, size of these,
+    how many they are, and time."""
+
+    number: int
+    outcome: str | None
+    where: bytes | int
+    size: int
+    rows: int
+    time: int
+
+
 class HeldRows:
     """Gives groups of rows in the order of `put`, each once its outcome is decided.
 
     A group is held if it waits, or one before it does. Only the owner may read the file, which has no name and is
-    emptied whenever nothing waits. `given_up`: groups that were passed on undecided, as there was no room.
+    emptied whenever nothing waits. `given_up`: groups that were passed on undecided, as there was no room; `rows`: how
+    many are held.
     """
 
     def __init__(self, memory: int = MEMORY_BYTES, file: int = FILE_BYTES, groups: int = GROUPS) -> None:
         self.given_up = 0
         self._memory, self._most, self._groups = memory, file, groups
-        # Of each group its number (0: it waits for nothing), outcome, bytes or place in the file, and size.
-        self._held: deque[tuple[int, str | None, bytes | int, int]] = deque()
+        self._held: deque[_Group] = deque()
+        self.rows = 0
         # Of each number that is held how often, and its outcome once it is decided.
         self._numbers: Counter[int] = Counter()
         self._outcomes: dict[int, str | None] = {}
@@ -43,8 +56,14 @@ class HeldRows:
         """How many groups are held."""
         return len(self._held)
 
-    def put(self, rows: Rows, outcome: str | None, number: int = 0) -> None:
-        """Hold a group of rows with their outcome, or with the number by which `decide` tells it later."""
+    @property
+    def first(self) -> tuple[int, int] | None:
+        """The number of the group that waits first, and its time."""
+        return (self._held[0].number, self._held[0].time) if self._held else None
+
+    def put(self, rows: Rows, outcome: str | None, number: int = 0, time: int = 0) -> None:
+        """Hold a group of rows of this time with their outcome, or with the number by which `decide` tells it
+        later."""
         text = orjson.dumps(rows)
         where: bytes | int = text
         if self._bytes + len(text) > self._memory:
@@ -52,8 +71,9 @@ class HeldRows:
             self._spilled += len(text)
         else:
             self._bytes += len(text)
-        self._held.append((number, outcome, where, len(text)))
+        self._held.append(_Group(number, outcome, where, len(text), len(rows), time))
         self._numbers[number] += 1
+        self.rows += len(rows)
 
     def decide(self, number: int, outcome: str | None) -> None:
         """Decide the groups of this number."""
@@ -64,13 +84,14 @@ class HeldRows:
         """Let all groups go before the next one that waits, and those that there is no room for; with their
         outcomes."""
         while self._held:
-            number, outcome, where, size = self._held[0]
+            number, outcome, where, size, rows, _ = self._held[0]
             if number and number not in self._outcomes:
                 if not self._is_full():
                     break
                 self.given_up += 1
                 self._outcomes[number] = None
             self._held.popleft()
+            self.rows -= rows
             outcome = self._outcomes[number] if number else outcome
             self._numbers[number] -= 1
             if not self._numbers[number]:

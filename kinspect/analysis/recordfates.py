@@ -11,6 +11,7 @@ from bisect import bisect_right, insort
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import NamedTuple
 
 from kinspect.analysis.client import ClientKey
@@ -169,16 +170,27 @@ class RecordFates:
                 waiting.lost = True
 
     def finish(self) -> None:
-        """The capture is over: transactions that wait are open if their end would have been seen, whoever asked."""
-        for batch, waiting in list(self._waiting.items()):
+        """The capture is over."""
+        for batch, waiting in self.give_up():
+            if waiting.offset is not None:
+                first = self.opened.get(batch.place, waiting.offset)
+                self.opened[batch.place] = min(first, waiting.offset)
+
+    def give_up(self, last: int | None = None) -> list[tuple[SentBatch, _WaitingBatch]]:
+        """Decide the batches that wait, up to the one of this number; return those whose transaction is open: its end
+        would have been seen, whoever asked."""
+        found = []
+        for batch, waiting in [
+            *takewhile(lambda each: last is None or each[1].number <= last, self._waiting.items())
+        ]:
             # Without an offset a broker did not say that it took the batch.
             is_taken = waiting.sent is not None and waiting.offset is not None
             is_seen = batch.producer in self._coordinated and not waiting.lost and is_taken
             is_open = is_seen and (waiting.sent or 0) > self._last_gap
-            if is_open and waiting.offset is not None:
-                first = self.opened.get(batch.place, waiting.offset)
-                self.opened[batch.place] = min(first, waiting.offset)
+            if is_open:
+                found.append((batch, waiting))
             self._decide(batch, ONGOING if is_open else None)
+        return found
 
     def _last_gap_of(self, client: ClientKey) -> int:
         return max(self._gaps.get(client, -1), self._gaps.get((None, client[1]), -1))

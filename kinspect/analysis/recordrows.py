@@ -21,7 +21,7 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine, Gap
 from kinspect.kafka.view.placedbatches import place_of, placed_batches
 from kinspect.kafka.view.view import View, iso_time
-from kinspect.model import NS_PER_MS, REQUEST, RESPONSE, drop_oldest
+from kinspect.model import NS_PER_MS, NS_PER_SECOND, REQUEST, RESPONSE, drop_oldest
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import (
     ADD_PARTITIONS_TO_TXN,
@@ -43,6 +43,9 @@ KEYS: Final = tuple(
 """The keys of a row, in their order."""
 REMEMBERED: Final = 100_000
 """Clients of groups, and producers of transactional ids."""
+LIVE_ROWS: Final = 4096
+LIVE_NS: Final = 5 * NS_PER_SECOND
+"""Rows that may wait in a capture that goes on, and for how long."""
 _MEMBERS: Final = schema.apis_with("member", "generation", "epoch")
 _MARKERS: Final = {"COMMIT": True, "ABORT": False}
 _DIRECTIONS: Final = {CONSUMER: CONSUMED, FOLLOWER: REPLICATED}
@@ -113,7 +116,7 @@ class RecordRows:
                     chosen = self._choose(rows) if shows and rows else []
                     # What waits holds up what stands behind it, whether or not it is shown.
                     if number or (chosen and len(self._held)):
-                        self._held.put(chosen, outcome, number)
+                        self._held.put(chosen, outcome, number, exchange.completed_at or 0)
                         yield from self._passed()
                     elif chosen:
                         yield _decided(chosen, outcome)
@@ -126,6 +129,15 @@ class RecordRows:
         records gets it before that ends."""
         first = self._fates.opened.get(_place(row))
         return first is not None and row["offset"] is not None and row["offset"] > first
+
+    def let_go(self, now: int) -> Iterator[Rows]:
+        """What is held for too long while the capture goes on, or is too much."""
+        while (first := self._held.first) is not None:
+            number, time = first
+            if self._held.rows <= LIVE_ROWS and now - time <= LIVE_NS:
+                break
+            self._fates.give_up(number)
+            yield from self._settled()
 
     def finish(self) -> Iterator[Rows]:
         """What is held."""

@@ -48,14 +48,16 @@ from kinspect.cli.liveview import (
     status_of,
 )
 from kinspect.cli.options import (
+    AUTO,
     FILTER_OPTIONS,
     INPUT,
     LIMITS,
     LINE_TYPES,
+    LINES_ALONE,
+    OTLP,
     OUTPUT_FILE,
     SHOWN,
     SINKS,
-    Sectioned,
     emit_option,
     format_option,
     options,
@@ -65,6 +67,7 @@ from kinspect.cli.outputoptions import OUTPUT_OPTIONS, input_files
 from kinspect.cli.ownmetrics import decoding, own_metrics
 from kinspect.cli.preload import preload
 from kinspect.cli.readrun import RUN_FACTS, RUN_RULES, ReadRun, open_run, run_options
+from kinspect.cli.recordscommand import OWN_FILTERS, WHICH, RecordsCommand, RecordSink, record_request
 from kinspect.cli.rotated import ROTATION
 from kinspect.cli.rules import OptionRule, check
 from kinspect.cli.schemaoption import SCHEMA
@@ -73,6 +76,7 @@ from kinspect.cli.service import Hangup, Service
 from kinspect.cli.stats import STATS_INTERVAL, STATS_RULES, stats_interval
 from kinspect.cli.types import COUNT, DURATION, SIZE, Number, Size
 from kinspect.extras import need
+from kinspect.filters.recordfilters import RECORD_FILTERS, SHARED
 from kinspect.formats import FORMATS
 from kinspect.model import Block
 from kinspect.output import JSONL, TABLE
@@ -140,6 +144,11 @@ CAPTURE = (
         help="Print no exchanges, but these answers at the end: groups,errors. See `kinspect groups --help`.",
     ),
     click.option(
+        "--records-only",
+        is_flag=True,
+        help="Print no exchanges, but their records, as `kinspect records` does.",
+    ),
+    click.option(
         "--explore", is_flag=True, help="Look through the exchanges as they come, as `kinspect explore` does."
     ),
 )
@@ -155,6 +164,7 @@ OUTPUT = (
     emit_option([*LINE_TYPES, STATS]),
     *STATS_INTERVAL,
     *SHOWN,
+    *WHICH,
     *SINKS,
 )
 COUNTING_SECONDS = 8
@@ -167,19 +177,48 @@ SAVE_RULES = (
         "rotate_keep", "{}: say when a new file begins: --rotate-size, -time or -count", unless=ROTATES
     ),
 )
-RULES = (*ANSWER_RULES, *METRICS_RULES, *EXPLORE_RULES, *STATS_RULES, *RUN_RULES, *VIEW_RULES, *SAVE_RULES)
+RECORD_FORMATS = (AUTO, TABLE, JSONL, "csv")
+RECORDS_RULES = (
+    OptionRule(
+        (*(name for name in RECORD_FILTERS if name not in SHARED), "control", "once"),
+        "{} is for --records-only",
+        unless="records_only",
+    ),
+    OptionRule(
+        "records_only",
+        f"--format {{format}} is not for --records-only, which has {', '.join(RECORD_FORMATS[1:])}",
+        unless=f"format_name={'|'.join(RECORD_FORMATS)}",
+    ),
+    OptionRule(
+        ("answer", "explore", "metrics", OTLP, *LINES_ALONE, "records", "int64"),
+        "{} is not for --records-only",
+        "records_only",
+    ),
+)
+RULES = (
+    *RECORDS_RULES,
+    *ANSWER_RULES,
+    *METRICS_RULES,
+    *EXPLORE_RULES,
+    *STATS_RULES,
+    *RUN_RULES,
+    *VIEW_RULES,
+    *SAVE_RULES,
+)
 FACTS = {
     **RUN_FACTS,
     "shown": lambda asked: format_for_terminal(),
     "term": lambda asked: os.environ.get("TERM", ""),
     "terminal": lambda asked: sys.stdout.isatty() and sys.stderr.isatty(),
-    "view": lambda asked: asked["format"] == VIEW and not asked["answer"] and not asked["explore"],
+    "view": lambda asked: (
+        asked["format"] == VIEW and not any(asked[each] for each in ("answer", "explore", "records_only"))
+    ),
     "shared": lambda asked: asked["save"] == outfile.STANDARD or _is_same(asked["save"], asked["output"]),
 }
 
 
-@click.command(cls=Sectioned)
-@options(CAPTURE, OUTPUT, METRICS, FILTER_OPTIONS, INPUT, SCHEMA, LIMITS)
+@click.command(cls=RecordsCommand)
+@options(CAPTURE, OUTPUT, METRICS, FILTER_OPTIONS, OWN_FILTERS, INPUT, SCHEMA, LIMITS)
 def live(interfaces: tuple[str, ...], **values: Any) -> int:
     """Decode live traffic of network interfaces, until Ctrl-C, --duration or --count.
 
@@ -207,7 +246,11 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
     if values["explore"]:
         need("explore", "the explorer")
     every = stats_interval(values)
-    requested = answer_options(counted, values) if counted else run_options(values, facts=FACTS)
+    choice = None
+    if values["records_only"]:
+        requested, choice = record_request(values)
+    else:
+        requested = answer_options(counted, values) if counted else run_options(values, facts=FACTS)
     saving = _saving(values)
     keylog = usage(lambda: KeyLogFile(values["keylog"])) if saving and values["keylog"] else None
     chosen = ("snaplen", "bpf", "ring_bytes", "queue_bytes")
@@ -229,17 +272,20 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
     view = open_view(requested, capture)
     if view is not None:
         requested.values["progress"] = False
+    rows = None if choice is None else RecordSink(requested, choice, values, lambda: capture.status.reached)
     run = open_run(
         requested,
         capture,
         interrupt,
-        shown=counted or view,
+        shown=counted or rows or view,
         origin=capture.origin,
         beside=[metrics] if metrics is not None else [],
         own=lambda: own_metrics(decoding(run), health(capture, run)),
     )
     if counted is not None:
         note_counted(run)
+    if rows is not None:
+        rows.open(run)
     run.tally.interface = come_from(capture, values)
     run.tally.host, run.tally.interfaces = capture.origin.host, capture.files[0]
     run.late_secrets = values["keylog"] is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module
 from itertools import islice
 from typing import Any
@@ -35,11 +35,10 @@ from kinspect.cli.options import (
     payload_option,
     usage,
 )
-from kinspect.cli.readrun import LimitReachedError, open_run, run_options
+from kinspect.cli.readrun import LimitReachedError, ReadRun, RunOptions, open_run, run_options
 from kinspect.cli.rules import OptionRule, check
 from kinspect.cli.schemaoption import SCHEMA
 from kinspect.cli.types import COUNT
-from kinspect.filters.filter import Filter
 from kinspect.filters.filterdefinitions import FILTERS
 from kinspect.filters.recordfilters import RECORD_FILTERS, SHARED, RecordFilter
 from kinspect.kafka.exchange.lines import Line
@@ -59,6 +58,16 @@ FORMATS = {
 """Modules whose `open_rows` makes a sink of rows, by the names of formats."""
 COLUMNS = (*KEYS, *SCHEMA_KEYS)
 
+WHICH = (
+    click.option(
+        "--control", is_flag=True, help="Also control records: markers of transactions, and KRaft's."
+    ),
+    click.option(
+        "--once",
+        is_flag=True,
+        help="Each topic, partition and offset once, the first that passes; no records whose offset is not known.",
+    ),
+)
 SHOWN = (
     click.option(
         "--format",
@@ -74,14 +83,7 @@ SHOWN = (
         FORMS,
     ),
     SHOW_SECRETS,
-    click.option(
-        "--control", is_flag=True, help="Also control records: markers of transactions, and KRaft's."
-    ),
-    click.option(
-        "--once",
-        is_flag=True,
-        help="Each topic, partition and offset once, the first that passes; no records whose offset is not known.",
-    ),
+    *WHICH,
     click.option(
         "--split",
         type=click.Choice([TOPIC]),
@@ -91,6 +93,9 @@ SHOWN = (
     *ROWS_SHOWN,
 )
 CHOOSING = tuple(filter_option(name, row) for name, row in RECORD_FILTERS.items())
+OWN_FILTERS = tuple(
+    option for name, option in zip(RECORD_FILTERS, CHOOSING, strict=True) if name not in SHARED
+)
 OTHER_FILTERS = tuple(
     option for name, option in zip(FILTERS, FILTER_OPTIONS, strict=True) if name not in SHARED
 )
@@ -121,64 +126,84 @@ def records(captures: tuple[str, ...], once: bool, control: bool, **values: Any)
     record was committed is decided by all of the capture, whatever the filters leave out.
     """
     check(RECORD_RULES, LINE_FACTS)
-    given = {name: values[name] for name in RECORD_FILTERS}
-    exchanges = {**values, **dict.fromkeys(SHARED, ())}
-    folder = values["output"] if values["split"] else None
-    lines = {**LINES_ALONE, **exchanges, **IN_BODIES, "format_name": JSONL, "emit": [SUMMARY]}
-    if folder is not None:
-        lines["output"] = os.devnull
-    asked = run_options(lines, captures)
-    choice = usage(lambda: RecordFilter(given, lambda: asked.filter.start))
-    asked.filter.exempt_all()
+    values = {**values, "once": once, "control": control}
+    asked, choice = record_request(values, captures)
     timeline = open_timeline(captures, skew_ns=make_caps(asked.values).skew_ns)
     interrupt = Interrupt()
-    forms = PayloadForms(values["payload"])
-    found = PassingRecords(asked.view, choice, forms, once=once, control=control)
-    sink = RecordSink(asked.filter, choice, found, values["limit"])
+    sink = RecordSink(asked, choice, values)
     run = open_run(asked, timeline, interrupt, sink)
-    run.counts_errors = False
-    name = asked_format(values, JSONL)
-    rows = written = import_module(FORMATS[name]).open_rows(
-        Opening(run.stream, asked.view, make_style(values), path=folder), COLUMNS
-    )
-    if folder is None:
-        run.stream.file.put_header(written.header)
-        run.stream.file.ending = written.ending
-    else:
-        from kinspect.cli.topicfiles import TopicFiles
-
-        written = usage(lambda: TopicFiles(rows, folder, f".{name}", values["force"]))
-    sink.written = written
+    sink.open(run)
     with interrupt:
         run.run()
         status = run.close()
     return interrupt.status or status
 
 
+def record_request(values: dict[str, Any], inputs: Sequence[str] = ()) -> tuple[RunOptions, RecordFilter]:
+    """The request of a run that shows records, and what chooses these."""
+    given = {name: values[name] for name in RECORD_FILTERS}
+    lines = {**LINES_ALONE, **values, **dict.fromkeys(SHARED, ()), **IN_BODIES}
+    if values.get("split"):
+        lines["output"] = os.devnull
+    asked = run_options({**lines, "format_name": JSONL, "emit": [SUMMARY]}, inputs)
+    choice = usage(lambda: RecordFilter(given, lambda: asked.filter.start))
+    asked.filter.exempt_all()
+    return asked, choice
+
+
 class RecordSink(Sink):
-    """Writes the rows that the filters choose. `limit`: how many."""
+    """Writes the rows that the filters choose. `values`: those of all options; `now`: gives the time that a capture
+    which goes on has reached."""
 
     lines = LINES
     whole = True
-    written = Sink()
 
     def __init__(
-        self, chosen: Filter, choice: RecordFilter, records: PassingRecords, limit: int | None
+        self,
+        asked: RunOptions,
+        choice: RecordFilter,
+        values: dict[str, Any],
+        now: Callable[[], int | None] = lambda: None,
     ) -> None:
-        self._filter, self._choice, self._records, self._limit = chosen, choice, records, limit
+        forms = PayloadForms(values["payload"])
+        self._records = PassingRecords(
+            asked.view, choice, forms, once=values["once"], control=values["control"]
+        )
+        self._asked, self._choice, self._values, self._now = asked, choice, values, now
+        self._limit = values["limit"]
         self._count = 0
+        self._written = Sink()
+
+    def open(self, run: ReadRun) -> None:
+        """Begin the output of a run."""
+        run.counts_errors = False
+        values, stream = self._values, run.stream
+        folder = values["output"] if values.get("split") else None
+        name = asked_format(values, JSONL)
+        rows = self._written = import_module(FORMATS[name]).open_rows(
+            Opening(stream, self._asked.view, make_style(values), path=folder), COLUMNS
+        )
+        if folder is None:
+            stream.file.put_header(rows.header)
+            stream.file.ending = rows.ending
+        else:
+            from kinspect.cli.topicfiles import TopicFiles
+
+            self._written = usage(lambda: TopicFiles(rows, folder, f".{name}", values["force"]))
 
     def take(self, line: Line) -> None:
-        self._write(self._records.take(line, not self._filter.let))
+        self._write(self._records.take(line, not self._asked.filter.let))
         if self._count == self._limit:
             raise LimitReachedError
 
     def flush(self) -> None:
-        self.written.flush()
+        if (now := self._now()) is not None:
+            self._write(self._records.let_go(now))
+        self._written.flush()
 
     def finish(self) -> None:
         self._write(self._records.finish())
-        self.written.flush()
+        self._written.flush()
 
     def close(self, read: RunInput) -> SinkReport:
         records = self._records
@@ -198,17 +223,17 @@ class RecordSink(Sink):
             f"left out by {option}, as what it asks for is not known: {count:,}"
             for option, count in self._choice.unknown.items()
         ]
-        return SinkReport(told + self.written.close(read).messages)
+        return SinkReport(told + self._written.close(read).messages)
 
     def discard(self) -> None:
         self._records.close()
-        self.written.discard()
+        self._written.discard()
 
     def _write(self, passing: Iterator[Iterable[dict[str, Any]]]) -> None:
         """Write rows, up to the limit."""
         for rows in passing:
             found = [*islice(rows, None if self._limit is None else self._limit - self._count)]
             self._count += len(found)
-            self.written.tell_rows(found)
+            self._written.tell_rows(found)
             if self._count == self._limit:
                 break

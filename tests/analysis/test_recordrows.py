@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import chain
 
 import pytest
 from support.captures import CAPTURES
 from support.packets import cut_at, nanosecond_pcap, packets, tcp
 
 import kinspect
+from kinspect.analysis import recordrows
 from kinspect.analysis.recordrows import KEYS, RecordRows, SeenOffsets
 from kinspect.kafka.view.view import View
 
 REFUSED = None
+TXN = "captures/4.4.0/txn_java.pcap.gz"
 DEFAULT = View()
 """The outcome of a record that a broker refused."""
 CASES = {
@@ -126,3 +129,33 @@ def test_an_offset_is_new_once_whether_or_not_its_topics_name_is_known():
         1,
         False,
     ]
+
+
+SECOND = 10**9
+
+
+def test_what_waits_too_long_in_a_capture_that_goes_on_is_open():
+    whole, rows, waited = rows_of(TXN), [], []
+    maker = RecordRows(DEFAULT, lambda found: found)
+    for exchange in kinspect.read(TXN):
+        rows += chain.from_iterable(maker.take(exchange))
+        now = exchange.completed_at
+        assert [*maker.let_go(now)] == []
+        waited.append([*chain.from_iterable(maker.let_go(now + 6 * SECOND))])
+        rows += waited[-1]
+    rows += chain.from_iterable(maker.finish())
+    assert {row["transaction"] for each in waited for row in each if row["producer_id"] is not None} >= {
+        "open"
+    }
+    assert len(rows) == len(whole)
+    for row, decided in zip(rows, whole, strict=True):
+        assert row in (decided, {**decided, "transaction": "open"}, {**decided, "transaction": None})
+
+
+def test_no_more_rows_than_a_bound_wait_in_a_capture_that_goes_on(monkeypatch):
+    monkeypatch.setattr(recordrows, "LIVE_ROWS", 0)
+    maker = RecordRows(DEFAULT, lambda found: found)
+    for exchange in kinspect.read(TXN):
+        [*maker.take(exchange)]
+        [*maker.let_go(0)]
+        assert maker._held.rows == 0

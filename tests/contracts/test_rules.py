@@ -28,6 +28,9 @@ def shown(format_name: str, more: str = "") -> Given:
 
 
 EXAMPLES = {
+    "{} is for --records-only": Given(),
+    "--format {format} is not for --records-only, which has table, jsonl, csv": shown("view"),
+    "{} is not for --records-only": Given("--records-only"),
     "--format {format_name} is for --answer": Given(),
     "--format {format} is not for --answer, which has table, json, jsonl, csv": shown("view"),
     "{} is not for --answer": Given("--answer groups"),

@@ -13,8 +13,11 @@ from collections import Counter
 from contextlib import suppress
 
 import pytest
+from support.captures import CAPTURES
+from support.packets import packets, tcp
 from support.waiting import wait_for_lines
 
+import kinspect
 from kinspect.protocol import Message, encode_request
 
 from . import traffic
@@ -286,3 +289,34 @@ def test_a_reset_is_told_although_nothing_else_comes(live):
         assert (line["outcome"], line["outcome_reason"]) == ("unanswered", "reset")
         running.end()
         assert running.process.returncode == 0
+
+
+def test_records_are_those_that_the_same_packets_have_in_a_file(live):
+    capture, port = CAPTURES / "4.4.0/nano.pcap", free_port()
+    (own,) = {
+        exchange.connection.client_port.to_bytes(2)
+        for exchange in kinspect.read(capture, filter={"api": "Produce"})
+    }
+    options = ("--records-only", "--payload", "text", "--key", "k1?", "--topic", "pc-*", "--once")
+    with (
+        live("-i", "lo", "--port", port, *options) as running,
+        socket.create_server(("127.0.0.1", port)) as server,
+    ):
+        client = socket.create_connection(("127.0.0.1", port))
+        broker, _ = server.accept()
+        for found in [tcp(packet.data) for packet in packets(capture)]:
+            ends = [end[-2:] for end in found.ends]
+            if own in ends and (sent := found.carried):
+                writes, reads = (client, broker) if ends[0] == own else (broker, client)
+                writes.sendall(sent)
+                assert reads.recv(len(sent), socket.MSG_WAITALL) == sent
+        expected = [*kinspect.records_of(capture, key="k1?", payload="text")]
+        rows = [json.loads(running.line()) for _ in expected]
+        client.close()
+        broker.close()
+        assert running.end()[0] == ""
+        assert running.process.returncode == 0
+    kept = ("topic", "partition", "offset", "key", "value", "headers", "transaction", "direction")
+    assert [[row[name] for name in kept] for row in rows] == [
+        [row[name] for name in kept] for row in expected
+    ]
