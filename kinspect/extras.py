@@ -17,6 +17,12 @@ EXTRAS = {
         "requests": "requests",
     },
     "parquet": {"pyarrow": "pyarrow"},
+    "payload": {
+        "fastavro": "fastavro",
+        "grpc_tools": "grpcio-tools",
+        "jsonschema": "jsonschema",
+        "google.protobuf": "protobuf",
+    },
     "spark": {"pyspark": "pyspark", "google.protobuf": "protobuf", "pandas": "pandas", "pyarrow": "pyarrow"},
 }
 """By extra: each module that is imported, and the package that has it, as `pyproject.toml` names it."""

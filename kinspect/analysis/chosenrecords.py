@@ -87,6 +87,7 @@ class PassingRecords:
     ) -> None:
         self.behind = self.unplaced = 0
         self._choice = choice
+        self._forms = forms
         self._seen = SeenOffsets() if once else None
         self._records = ChosenRecords(view, choice.choose, choice.needs_payload, control, forms)
 
@@ -119,6 +120,7 @@ class PassingRecords:
     def close(self) -> None:
         """Give back files and processes."""
         self._choice.close()
+        self._forms.close()
         self._records.rows.close()
 
     def _passing(self, rows: Rows) -> Iterable[dict[str, Any]]:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -39,13 +39,17 @@ from kinspect.cli.readrun import LimitReachedError, ReadRun, RunOptions, open_ru
 from kinspect.cli.rules import OptionRule, check
 from kinspect.cli.schemaoption import SCHEMA
 from kinspect.cli.types import COUNT
+from kinspect.extras import need
 from kinspect.filters.filterdefinitions import FILTERS
 from kinspect.filters.recordfilters import RECORD_FILTERS, SHARED, RecordFilter
 from kinspect.kafka.exchange.lines import Line
 from kinspect.output import JSONL, TABLE, Opening
-from kinspect.payloads.payloadforms import FORMS, SCHEMA_KEYS, TEXT, PayloadForms
+from kinspect.payloads.payloadforms import AS_THEY_ARE, FORMS, SCHEMA_KEYS, TEXT, PayloadForms
 from kinspect.sink import SUMMARY, RunInput, Sink, SinkReport
 from kinspect.wording import counted
+
+if TYPE_CHECKING:
+    from kinspect.payloads.payloaddecoder import PayloadDecoder
 
 KCAT = "kcat"
 TOPIC = "topic"
@@ -82,6 +86,12 @@ SHOWN = (
         " they are; auto: as what they are, with the schema that they name.",
         FORMS,
     ),
+    click.option(
+        "--schema-registry",
+        metavar="DIR|FILE",
+        shell_complete=files,
+        help="Schemas that keys and values name: files ID.avsc, ID.proto and ID.json, or a schema registry's export.",
+    ),
     SHOW_SECRETS,
     *WHICH,
     click.option(
@@ -106,6 +116,7 @@ RECORD_RULES = (
     OptionRule(f"format={KCAT}", "{} writes bytes: into a pipe, or -o FILE", "tty"),
     OptionRule("split", "{} makes a file of each topic: say where with -o DIR", unless="path"),
     OptionRule("split", "{} is not for --format {format}: tables are for people", f"format={TABLE}"),
+    OptionRule("schema_registry", f"{{}} is for --payload {AS_THEY_ARE}", unless=f"payload={AS_THEY_ARE}"),
     OptionRule("control", f"{{}} is not for --format {KCAT}: only brokers write markers", f"format={KCAT}"),
 )
 
@@ -151,6 +162,17 @@ def record_request(values: dict[str, Any], inputs: Sequence[str] = ()) -> tuple[
     return asked, choice
 
 
+def _decoder(path: str | None) -> PayloadDecoder | None:
+    """What decodes payloads by the schemas of a folder or a file."""
+    if path is None:
+        return None
+    from kinspect.payloads.payloaddecoder import PayloadDecoder
+    from kinspect.payloads.schemafiles import SchemaFiles
+
+    need("payload", "--schema-registry")
+    return PayloadDecoder(usage(lambda: SchemaFiles(path)))
+
+
 class RecordSink(Sink):
     """Writes the rows that the filters choose. `values`: those of all options; `now`: gives the time that a capture
     which goes on has reached."""
@@ -165,7 +187,7 @@ class RecordSink(Sink):
         values: dict[str, Any],
         now: Callable[[], int | None] = lambda: None,
     ) -> None:
-        forms = PayloadForms(values["payload"])
+        forms = PayloadForms(values["payload"], _decoder(values.get("schema_registry")))
         self._records = PassingRecords(
             asked.view, choice, forms, once=values["once"], control=values["control"]
         )

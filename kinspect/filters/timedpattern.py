@@ -1,21 +1,17 @@
-"""Regular expressions that texts of a capture are searched for, with a limit that holds: in a process of their own,
-which the kernel ends when it has taken its processor time. `re` cannot be interrupted from within."""
+"""Regular expressions that texts of a capture are searched for, with a limit that holds."""
 
 from __future__ import annotations
 
 import re
-import signal
 from collections.abc import Collection
-from contextlib import suppress
 
-from kinspect.background import OWN, Channel, Child, LostError
 from kinspect.errors import KinspectError
+from kinspect.timedwork import TimedWork
 
 SECONDS = 1.0
 """Processor time for a search."""
 SLOW_MOST = 10
 """Texts that may take longer, and count as none that match."""
-_TEXTS, _FOUND = OWN, OWN + 1
 
 
 class TimedPattern:
@@ -30,57 +26,26 @@ class TimedPattern:
         self.slow = 0
         self._seconds = seconds
         self._found: dict[str, bool] = {}
-        self._child: Child | None = None
+        self._work = TimedWork("the search for re: patterns", self._search, seconds, self._note_slow)
 
     def __call__(self, text: str) -> bool:
         return self._found[text]
 
     def prepare(self, texts: Collection[str]) -> None:
         """Search these texts, and forget those before. Raises KinspectError if too many take too long."""
-        self._found = {}
         asked = [*dict.fromkeys(texts)]
-        found = self._search(asked)
-        if found is None:
-            for text in asked:
-                self._found[text] = bool((self._search([text]) or [False])[0])
-        else:
-            self._found = dict(zip(asked, found, strict=True))
+        self._found = dict(zip(asked, map(bool, self._work.do(asked)), strict=True))
 
     def close(self) -> None:
         """End the process."""
-        if self._child is not None:
-            self._child.end()
-            self._child = None
+        self._work.close()
 
-    def _search(self, texts: list[str]) -> list[bool] | None:
-        """Whether the pattern is in each text; None if that took too long."""
-        if not texts:
-            return []
-        if self._child is None:
-            self._child = Child("the search for re: patterns", self._work, ignored=(signal.SIGINT,))
-        with suppress(LostError):
-            self._child.channel.send(_TEXTS, texts)
-        try:
-            answer = self._child.receive()
-        except KinspectError:
-            is_slow = self._child.status() == -signal.SIGPROF
-            self.close()
-            if not is_slow:
-                raise
-            self.slow += len(texts) == 1
-            if self.slow > SLOW_MOST:
-                raise KinspectError(
-                    f"re:{self._pattern.pattern}: more than {SLOW_MOST} texts took longer than {self._seconds:g} s each"
-                ) from None
-            return None
-        assert answer is not None
-        found: list[bool] = answer[1]
-        return found
+    def _search(self, text: str) -> bool:
+        return self._pattern.search(text) is not None
 
-    def _work(self, channel: Channel) -> None:
-        signal.signal(signal.SIGPROF, signal.SIG_DFL)
-        while (message := channel.receive()) is not None:
-            signal.setitimer(signal.ITIMER_PROF, self._seconds)
-            found = [self._pattern.search(text) is not None for text in message[1]]
-            signal.setitimer(signal.ITIMER_PROF, 0)
-            channel.send(_FOUND, found)
+    def _note_slow(self, text: str) -> None:
+        self.slow += 1
+        if self.slow > SLOW_MOST:
+            raise KinspectError(
+                f"re:{self._pattern.pattern}: more than {SLOW_MOST} texts took longer than {self._seconds:g} s each"
+            )

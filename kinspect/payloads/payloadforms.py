@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from kinspect.errors import KinspectError
 from kinspect.kafka.view.redact import BASE64, PAYLOADS, base64_text, payload_bytes, payload_text
 from kinspect.payloads import wireformat
 from kinspect.payloads.jsonvalue import json_value
+from kinspect.payloads.schemafiles import RegisteredSchema
 from kinspect.payloads.wireformat import HEADERS, NamedSchema
 
 Row = dict[str, Any]
 
-HIDDEN, TEXT, JSON, AUTO = "none", "text", "json", "auto"
-FORMS = (*PAYLOADS, JSON, AUTO)
+HIDDEN, TEXT, JSON, AS_THEY_ARE = "none", "text", "json", "auto"
+FORMS = (*PAYLOADS, JSON, AS_THEY_ARE)
 """Forms of keys, values and header values in rows."""
 PAIRS = ("key", "value")
 SCHEMA_KEYS = ("key_schema", "value_schema", "problem")
@@ -46,16 +47,38 @@ def payload_auto(data: bytes | None) -> Shown:
             return json_value(data), JSON
         except ValueError:
             pass
+    return _text(data)
+
+
+def _text(data: bytes) -> Shown:
     shown, encoding = payload_text(data)
     if encoding != BASE64 and _NO_TEXT.search(str(shown)):
         return base64_text(data), BASE64
     return shown, encoding
 
 
-class PayloadForms:
-    """Brings rows, whose payloads are as `text`, into another form."""
+class DecodedPayload(NamedTuple):
+    """A payload by its schema, if that is there. `encoding`: None if `value` is not the payload's."""
 
-    def __init__(self, form: str) -> None:
+    schema: RegisteredSchema | None
+    value: Any = None
+    encoding: str | None = None
+    message: str | None = None
+    problem: str | None = None
+
+
+class Decoder(Protocol):
+    """Decodes payloads by the schemas that they name."""
+
+    def decode(self, payloads: list[tuple[NamedSchema, bytes]]) -> list[DecodedPayload]: ...
+
+    def close(self) -> None: ...
+
+
+class PayloadForms:
+    """Brings rows with payloads as `text` into another form. `decoder`: for those of `auto` that name a schema."""
+
+    def __init__(self, form: str, decoder: Decoder | None = None) -> None:
         """Raises KinspectError for a form that there is not."""
         if form not in FORMS:
             raise KinspectError(f"payload cannot be {form!r}; it is one of {', '.join(FORMS)}")
@@ -63,35 +86,60 @@ class PayloadForms:
         forms: dict[str, Callable[[bytes | None], Shown]] = {
             **PAYLOADS,
             JSON: payload_json,
-            AUTO: payload_auto,
+            AS_THEY_ARE: payload_auto,
         }
         self._shown_as = forms[form]
+        self._decoder = decoder
 
     def show(self, rows: list[Row]) -> None:
         """Change the keys, values and headers of these rows."""
         for row in rows:
             row.update(_NOTHING)
-            if self.form == TEXT:
-                continue
+        if self.form == TEXT:
+            return
+        named = self._named(rows) if self.form == AS_THEY_ARE else {}
+        decoder = self._decoder
+        decoded = {} if decoder is None else dict(zip(named, decoder.decode([*named.values()]), strict=True))
+        for place, row in enumerate(rows):
             problems: list[str] = []
             for name in PAIRS:
                 data = payload_bytes(row[name], row[f"{name}_encoding"])
-                named = self._named(row, name, data) if self.form == AUTO else None
-                if named is not None:
-                    row[f"{name}_schema"] = _schema(named)
-                row[name], row[f"{name}_encoding"] = self._shown(name, data, named, problems)
+                found = decoded.get((place, name), _UNDECODED)
+                if found.problem is not None:
+                    problems.append(f"{name}: {found.problem}")
+                shown: Shown = found.value, found.encoding
+                if (place, name) in named:
+                    row[f"{name}_schema"] = _schema_of(row, name, named[place, name][0], found)
+                    if found.encoding is None:
+                        told = problems if found.problem is None else []
+                        shown = self._shown(name, data, named[place, name][0], told)
+                else:
+                    shown = self._shown(name, data, None, problems)
+                row[name], row[f"{name}_encoding"] = shown
             row["headers"] = [self._header(header, problems) for header in row["headers"]]
             row["problem"] = "; ".join(problems) or None
 
-    def _named(self, row: Row, name: str, data: bytes | None) -> NamedSchema | None:
-        if data is None:
-            return None
-        found = (
-            payload_bytes(header["value"], header["value_encoding"])
-            for header in row["headers"]
-            if header["key"] == HEADERS[name]
-        )
-        return wireformat.by_header(found) or wireformat.at_start(data)
+    def close(self) -> None:
+        """End what decodes."""
+        if self._decoder is not None:
+            self._decoder.close()
+
+    def _named(self, rows: list[Row]) -> dict[tuple[int, str], tuple[NamedSchema, bytes]]:
+        """The schemas that keys and values name, and their bytes, by the place of their row."""
+        found = {}
+        for place, row in enumerate(rows):
+            for name in PAIRS:
+                data = payload_bytes(row[name], row[f"{name}_encoding"])
+                if data is not None:
+                    headers = (
+                        payload_bytes(header["value"], header["value_encoding"])
+                        for header in row["headers"]
+                        if header["key"] == HEADERS[name]
+                    )
+                    named = wireformat.by_header(headers) or wireformat.at_start(data)
+                    if named is not None:
+                        found[place, name] = named, data
+        return found
 
     def _shown(self, name: str, data: bytes | None, named: NamedSchema | None, problems: list[str]) -> Shown:
         try:
@@ -103,7 +151,7 @@ class PayloadForms:
             return self._shown_as(data)
         except KinspectError as error:
             problems.append(f"{name}: {error}")
-            return payload_text(data)
+            return payload_text(data) if data is None or self.form == JSON else _text(data)
 
     def _header(self, header: Row, problems: list[str]) -> Row:
         data = payload_bytes(header["value"], header["value_encoding"])
@@ -111,13 +159,18 @@ class PayloadForms:
         return {"key": header["key"], "value": value, "value_encoding": encoding}
 
 
-def _schema(named: NamedSchema) -> Row:
+_UNDECODED = DecodedPayload(None)
+
+
+def _schema_of(row: Row, name: str, named: NamedSchema, decoded: DecodedPayload) -> Row:
+    schema = decoded.schema
+    subject = None if schema is None else schema.subject(f"{row['topic']}-{name}")
     return {
-        "id": named.number,
-        "guid": named.guid,
-        "type": None,
-        "subject": None,
-        "version": None,
-        "message": None,
-        "certain": named.rest is not None,
+        "id": named.number if schema is None or not isinstance(schema.key, int) else schema.key,
+        "guid": named.guid if schema is None or schema.guid is None else schema.guid,
+        "type": None if schema is None else schema.type,
+        "subject": subject,
+        "version": None if schema is None or subject is None else schema.subjects[subject],
+        "message": decoded.message,
+        "certain": named.rest is not None or decoded.encoding is not None,
     }

@@ -60,6 +60,7 @@ EXAMPLES = {
     ),
     "{} goes on with FILE, and --force overwrites it: give one of them": Given("-o new --force"),
     "{} is for --format parquet": Given(),
+    "{} is for --payload auto": Given(),
     "{} writes tables: say where with -o DIR": Given(),
     "{} is not for --format {format}: only the owner may read tables": shown("parquet", "-o new"),
     "{} is not for --format {format}: the column completion sorts rows": shown("parquet", "-o new"),

@@ -5,23 +5,11 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
+from payloadrows import row_of
 
-from kinspect.kafka.view.redact import payload_text
 from kinspect.payloads.payloadforms import PayloadForms
 
 GUID = UUID("89791762-2336-4186-9674-299b90a802e2")
-
-
-def row_of(value, headers=(), key=None):
-    """A row as `text` shows it."""
-    row = {}
-    for name, data in (("key", key), ("value", value)):
-        row[name], row[f"{name}_encoding"] = payload_text(data)
-    row["headers"] = [
-        dict(zip(("key", "value", "value_encoding"), (name, *payload_text(data)), strict=True))
-        for name, data in headers
-    ]
-    return row
 
 
 def shown(form, value, headers=(), key=None):

@@ -1,0 +1,168 @@
+"""Payloads by the schemas that they name, decoded in a process of its own: what schemas and payloads make libraries do
+is bounded in time and memory there."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable
+from importlib import import_module
+from typing import Any, NamedTuple, Protocol
+
+import orjson
+
+from kinspect.errors import KinspectError, shortened
+from kinspect.payloads.payloadforms import DecodedPayload
+from kinspect.payloads.schemafiles import AVRO, JSON_SCHEMA, PROTOBUF, SchemaFiles
+from kinspect.payloads.wireformat import NamedSchema
+from kinspect.timedwork import TimedWork
+
+OPTION = "--schema-registry"
+SECONDS = 5.0
+MEMORY = 512 << 20
+"""Processor time for a payload, that of reading its schema included, and memory."""
+FAILED_MOST = 5
+"""Payloads of a schema that may take more; then none of it is decoded any more."""
+LONGEST = 16 << 20
+"""Bytes of JSON that a payload may become."""
+MODULES = {
+    AVRO: "kinspect.payloads.avropayloads",
+    JSON_SCHEMA: "kinspect.payloads.jsonpayloads",
+    PROTOBUF: "kinspect.payloads.protobufpayloads",
+}
+"""Modules whose `open_schema` makes the decoder of a schema."""
+ENCODINGS = {AVRO: "avro", JSON_SCHEMA: "json", PROTOBUF: "protobuf"}
+"""What the payloads are, in rows."""
+
+
+class DecodedText(NamedTuple):
+    """A payload as JSON, the name of its message, and what does not fit: to its schema, or where it has no JSON, of the
+    bytes."""
+
+    json: bytes | None
+    message: str | None = None
+    problem: str | None = None
+
+
+class SchemaDecoder(Protocol):
+    """The decoder of a schema's payloads."""
+
+    def __call__(self, data: bytes, rest: bytes | None) -> DecodedText:
+        """Decode a payload; `rest`: what a header has behind the schema's name. Raises any exception for what does not
+        fit."""
+
+
+class _GivenUpError(Exception):
+    """Too many payloads of a schema took too much."""
+
+
+class PayloadDecoder:
+    """Decodes payloads by the schemas of files."""
+
+    def __init__(self, schemas: SchemaFiles) -> None:
+        self._schemas = schemas
+        self._opened: dict[int | str, SchemaDecoder | str] = {}
+        self._failed: dict[int | str, int] = {}
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._work = TimedWork("the decoding of payloads", self._decoded, SECONDS, self._note_failed, MEMORY)
+
+    def decode(self, payloads: list[tuple[NamedSchema, bytes]]) -> list[DecodedPayload]:
+        """Each payload, whose schema has that name, by that schema."""
+        found: list[DecodedPayload] = []
+        by_schema: dict[int | str, list[int]] = {}
+        for place, (named, _) in enumerate(payloads):
+            schema = self._schemas.find(named.key)
+            if schema is None:
+                doubt = "" if named.rest is not None else ", if the bytes name one"
+                text = f"the schema {named.key} is not in {OPTION} {self._schemas.path}{doubt}"
+                found.append(DecodedPayload(None, problem=text))
+            else:
+                found.append(DecodedPayload(schema))
+                by_schema.setdefault(schema.key, []).append(place)
+        for key, places in by_schema.items():
+            items = [
+                [key, payloads[place][1][payloads[place][0].start :], payloads[place][0].rest]
+                for place in places
+            ]
+            for place, result in zip(places, self._results(key, items), strict=True):
+                found[place] = _payload(found[place], result)
+        return found
+
+    def close(self) -> None:
+        """End the process, and remove what it left."""
+        self._work.close()
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+
+    def _results(self, key: int | str, items: list[list[Any]]) -> Iterable[Any]:
+        # protoc reads files. The process may end while it does.
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="kinspect-")
+        if self._failed.get(key, 0) <= FAILED_MOST:
+            try:
+                return self._work.do(items)
+            except _GivenUpError:
+                pass
+        text = f"too many payloads of the schema {key} took too much time or memory: none is decoded any more"
+        return [[None, None, text]] * len(items)
+
+    def _note_failed(self, item: list[Any]) -> None:
+        self._failed[item[0]] = self._failed.get(item[0], 0) + 1
+        if self._failed[item[0]] > FAILED_MOST:
+            raise _GivenUpError
+
+    # ------------------------------------------------------------------ in the other process
+
+    def _decoded(self, item: list[Any]) -> list[Any]:
+        key, data, rest = item
+        if key not in self._opened:
+            self._opened[key] = self._open(key)
+        decode = self._opened[key]
+        if isinstance(decode, str):
+            return [None, None, decode]
+        try:
+            found = decode(data, rest)
+        except MemoryError:
+            raise
+        except Exception as error:
+            return [None, None, f"does not fit the schema {key}: {_reason(error)}"]
+        if found.json is not None and len(found.json) > LONGEST:
+            return [None, found.message, f"becomes more than {LONGEST:,} bytes of JSON"]
+        return [*found]
+
+    def _open(self, key: int | str) -> SchemaDecoder | str:
+        schema = self._schemas.find(key)
+        assert schema is not None
+        assert self._folder is not None
+        tempfile.tempdir = self._folder.name
+        module = MODULES.get(schema.type)
+        if module is None:
+            return f"the schema {key} is of an unknown type: {schema.type}"
+        try:
+            decoder: SchemaDecoder = import_module(module).open_schema(
+                schema.text, self._schemas.referenced(schema), self._schemas.files
+            )
+        except MemoryError:
+            raise
+        except Exception as error:
+            return f"the schema {key} cannot be used: {_reason(error)}"
+        return decoder
+
+
+def _payload(decoded: DecodedPayload, result: list[Any] | None) -> DecodedPayload:
+    assert decoded.schema is not None
+    if result is None:
+        text = f"takes more than {SECONDS:g} s or {MEMORY >> 20} MiB to decode"
+        return decoded._replace(problem=text)
+    json, message, problem = result
+    if json is None:
+        return decoded._replace(message=message, problem=problem)
+    encoding = ENCODINGS[decoded.schema.type]
+    return decoded._replace(value=orjson.loads(json), encoding=encoding, message=message, problem=problem)
+
+
+def _reason(error: Exception) -> str:
+    """An exception of a library in one line."""
+    text = " ".join(str(error).split())
+    known = isinstance(error, KinspectError) and text
+    return shortened(text if known else f"{type(error).__name__}: {text}" if text else type(error).__name__)
