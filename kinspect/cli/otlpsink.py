@@ -9,6 +9,7 @@ from typing import Any
 
 from kinspect import __version__
 from kinspect.analysis.metrics import Metric, Series
+from kinspect.analysis.traceparents import trace_parents
 from kinspect.cli import FAILED, complain
 from kinspect.cli.options import LOGS, METRICS, SIGNALS, SPANS
 from kinspect.cli.otlpmetrics import OtlpMetrics
@@ -23,6 +24,8 @@ from kinspect.output.sendqueue import SendQueue
 from kinspect.sink import CONNECTION, GAP, RunInput, Sink, SinkReport
 from kinspect.wording import counted, plural
 
+LINK_CHARACTERS = 64
+"""What a link counts for in a queue."""
 METRICS_SECONDS = 10.0
 """How often metrics are sent."""
 _CALLED = {LOGS: ("log record",), SPANS: ("span",), METRICS: ("state of metrics", "states of metrics")}
@@ -93,11 +96,12 @@ class OtlpSink(Sink):
         if not fails(shown) and share(shown["connection_id"]) >= self._asked.share:
             self._left_out += 1
             return
-        span = self._telemetry.span(shown, attributes, line.timestamp, line.completed_at)
+        parents = trace_parents(line)
+        span = self._telemetry.span(shown, attributes, line.timestamp, line.completed_at, parents)
         if span is None:
             self._without_time += 1
         else:
-            self._spans.put(span, characters(attributes))
+            self._spans.put(span, characters(attributes) + len(parents) * LINK_CHARACTERS)
 
     def tell(self, line: dict[str, Any]) -> None:
         if self._logs is not None:

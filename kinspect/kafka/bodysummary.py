@@ -367,6 +367,11 @@ class BodySummary:
                 damaged = True
         return damaged
 
+    @property
+    def record_fields(self) -> list[RecordField]:
+        """The record sets that are not empty."""
+        return list(self._found.record_fields.values())
+
     def record_field(self, value: bytes | None) -> RecordField | None:
         """A `records` field of the bodies summarised, known by its very bytes, or of none; None for another."""
         return NO_RECORDS if value == b"" else self._found.record_fields.get(id(value))

@@ -6,6 +6,7 @@ import logging
 import socket
 import threading
 import time
+from collections.abc import Sequence
 from hashlib import blake2b
 from http import HTTPStatus
 from ipaddress import ip_address
@@ -24,7 +25,7 @@ from opentelemetry.sdk._logs import ReadableLogRecord
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
-from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
+from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 from kinspect.kafka.view.view import SCHEMA_VERSION
 from kinspect.output.linefacts import Line, fails, message
@@ -221,9 +222,15 @@ class Telemetry:
         return ReadableLogRecord(record, self.resource, self.scope)
 
     def span(
-        self, line: Line, attributes: dict[str, Value], timestamp: int | None, completed_at: int | None
+        self,
+        line: Line,
+        attributes: dict[str, Value],
+        timestamp: int | None,
+        completed_at: int | None,
+        parents: Sequence[tuple[int, int, int]] = (),
     ) -> ReadableSpan | None:
-        """The span of an exchange, in a trace of its connection; None without times."""
+        """The span of an exchange, in a trace of its connection; None without times. `parents`: traces, spans and flags
+        that its records name."""
         start, end = _time(timestamp), _time(completed_at)
         if start is None or end is None:
             return None
@@ -239,6 +246,10 @@ class Telemetry:
             context,
             resource=self.resource,
             attributes=attributes,
+            links=[
+                Link(SpanContext(trace, span, is_remote=True, trace_flags=TraceFlags(flags)))
+                for trace, span, flags in parents
+            ],
             kind=SpanKind.CLIENT,
             status=failed if fails(line) else Status(StatusCode.UNSET),
             start_time=start,

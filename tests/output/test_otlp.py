@@ -14,6 +14,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from types import SimpleNamespace
 
+import cramjam
 import opentelemetry.semconv._incubating.attributes as incubating
 import opentelemetry.semconv.attributes as stable
 import pytest
@@ -21,8 +22,11 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from opentelemetry.semconv._incubating.metrics import messaging_metrics
 from opentelemetry.semconv.schemas import Schemas
 from output.collector import Collector, attributes
+from support.pcap import Conversation, framed, pcap
+from support.recordsets import ZSTD, batch, records
 
 from kinspect.analysis.metrics import COUNTER, METRICS
+from kinspect.analysis.traceparents import MOST_PARENTS
 from kinspect.cli.otlpmetrics import dotted, unit_of
 from kinspect.cli.ownmetrics import HEALTH
 from kinspect.kafka.view.view import iso_time
@@ -42,6 +46,7 @@ from kinspect.output.semconv import (
     Severity,
     characters,
 )
+from kinspect.protocol import Message, encode_request, encode_response
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 FOLDERS = [CAPTURES / name for name in ("4.4.0", "0.10.0.1", "2.8.2", "tls")]
@@ -304,6 +309,82 @@ def test_a_span_is_an_exchange(kinspect, collector, send):
     assert all(len(ids) == 1 for ids in traces.values())
     assert len({id for ids in traces.values() for id in ids}) == len(traces)
     assert len({span.span_id for span in collector.spans()}) == len(collector.spans())
+
+
+PARENT = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+INVALID = [
+    *(
+        b"",
+        b"00",
+        PARENT[:-1],
+        PARENT + b"-x",
+        PARENT + b"0",
+        PARENT.upper(),
+        b"ff" + PARENT[2:],
+        b"0x" + PARENT[2:],
+    ),
+    *(
+        PARENT[:3] + b"0" * 32 + PARENT[35:],
+        PARENT[:36] + b"0" * 16 + PARENT[52:],
+        PARENT.replace(b"-", b"_"),
+    ),
+]
+
+
+def produced(talk, records, number):
+    topics = [{"name": "orders", "partition_data": [{"index": 0, "records": records}]}]
+    request = {"transactional_id": None, "acks": 1, "timeout_ms": 1, "topic_data": topics}
+    talk.client_sends(framed(encode_request(Message(0, 3, number, request, "app"))))
+    talk.broker_sends(
+        framed(encode_response(Message(0, 3, number, {"responses": [], "throttle_time_ms": 0})))
+    )
+
+
+def fetched(talk, records, number):
+    request = {"max_wait_ms": 1, "min_bytes": 1, "topics": [], "forgotten_topics_data": []}
+    talk.client_sends(framed(encode_request(Message(1, 4, number, request, "app"))))
+    partition = {"partition_index": 0, "error_code": 0, "high_watermark": 1, "records": records}
+    body = {"throttle_time_ms": 0, "responses": [{"topic": "orders", "partitions": [partition]}]}
+    talk.broker_sends(framed(encode_response(Message(1, 4, number, body))))
+
+
+@pytest.mark.parametrize("way", [produced, fetched])
+def test_spans_link_to_those_that_headers_of_records_name(send, collector, tmp_path, way):
+    parents = [PARENT.replace(b"b7ad", b"%04x" % number) for number in range(200)]
+    sets = [
+        batch(records([b"v"] * 3, [(b"traceparent", PARENT), (b"other", parents[7])]), 3),
+        batch(
+            bytes(cramjam.zstd.compress(records([b"v"], [(b"traceparent", each) for each in parents[:2]]))),
+            1,
+            ZSTD,
+        ),
+        batch(records([b"v"], [(b"traceparent", each) for each in INVALID]), 1),
+        batch(records([b"traceparent"]), 1),
+        batch(records([b"v"], [(b"traceparent", b"01" + PARENT[2:-2] + b"00-later")]), 1),
+        batch(records([b"v"], [(b"traceparent", each) for each in parents]), 1),
+    ]
+    talk = Conversation()
+    talk.open()
+    for number, records_set in enumerate(sets, 1):
+        way(talk, records_set, number)
+    path = tmp_path / "made.pcap"
+    path.write_bytes(pcap(talk.packets))
+    send("--otlp-signals", "spans", "--otlp-sample", "1", path)
+    spans = sorted(collector.spans(), key=lambda span: span.start_time_unix_nano)
+    found = [[(link.trace_id.hex(), link.span_id.hex()) for link in span.links] for span in spans]
+    trace = PARENT[3:35].decode()
+
+    def links(*headers):
+        return [(trace, each[36:52].decode()) for each in headers]
+
+    assert found == [
+        links(PARENT),
+        links(*parents[:2]),
+        [],
+        [],
+        links(PARENT),
+        links(*parents[:MOST_PARENTS]),
+    ]
 
 
 def test_users_are_left_out_of_what_is_sent(send, collector):
