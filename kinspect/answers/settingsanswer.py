@@ -617,7 +617,7 @@ def _told(use: _Settings, sender: _Sender, role: str | None) -> dict[str, dict[A
             if value is not None:
                 counts = found.setdefault(key, {})
                 counts[value] = counts.get(value, 0) + requests
-    if role == CONSUMER and sender.resets:
+    if role == CONSUMER and found.get("max_wait_ms") and sender.resets:
         found["auto_offset_reset"] = {**sender.resets}
     if use.codecs:
         found["codecs"] = {**use.codecs}

@@ -261,7 +261,7 @@ def _contents(rows: Rows) -> Iterator[Finding]:
         nameless = {row[key] for row in rows[name] if not row.get("is_named", True)}
         count = max(len(nameless), len(names) - len(nameless))
         first = sorted(names, key=nameless.__contains__)[:count]
-        yield Finding(name, NOTE, count, _listed(first), name)
+        yield Finding(name, NOTE, count, _listed(map(celltexts.known, first)), name)
 
 
 def _nodes(asked: list[Row]) -> tuple[int | None, list[str]]:

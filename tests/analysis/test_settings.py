@@ -94,7 +94,7 @@ def test_it_agrees_with_what_clients_were_configured_with(rows):
 
 # ---------------------------------------------------------------------- findings
 
-PRODUCE, FETCH, METADATA, COMMIT, JOIN, BEAT, VERSIONS, INIT = 0, 1, 3, 8, 11, 12, 18, 22
+PRODUCE, FETCH, LIST_OFFSETS, METADATA, COMMIT, JOIN, BEAT, VERSIONS, INIT = 0, 1, 2, 3, 8, 11, 12, 18, 22
 TEXT = b"a line of a log, with words and numbers 42 " * 30_000
 
 
@@ -328,6 +328,18 @@ def test_linger_is_that_of_records_made_since_the_connection_was_in_use(tmp_path
     (row,) = rows_of("settings", talk.read(tmp_path))
     assert row["linger_ms"]["max"] == pytest.approx(40, abs=2)
     assert row["linger_ms"]["p50"] == pytest.approx(40, rel=0.05)
+
+
+def test_who_asks_for_offsets_and_reads_nothing_resets_nothing(tmp_path):
+    """As kafka-get-offsets does."""
+    talk = Talk()
+    asked = [{"name": "t", "partitions": [{"partition_index": 0, "timestamp": -2}]}]
+    talk.answers(talk.asks(LIST_OFFSETS, 1, {"replica_id": -1, "topics": asked}), {"topics": []})
+    (row,) = rows_of("settings", talk.read(tmp_path))
+    assert row["auto_offset_reset"] is None
+    fetches(talk, 1, 100)
+    (row,) = rows_of("settings", talk.read(tmp_path))
+    assert row["auto_offset_reset"] == {"-2": 1}
 
 
 def test_small_batches_alone_are_expanded(tmp_path):

@@ -109,6 +109,11 @@ def test_a_refused_login_is_one_finding(rows):
     assert "Sasl" not in findings.get("errors", {"text": ""})["text"]
 
 
+def test_an_empty_client_id_is_seen(rows):
+    clients = found(rows, CAPTURES / "0.8.2.2" / "highlevel-consumer-kafka-offsets.pcap.gz")["clients"]
+    assert clients["text"] == 'hl-a2, ""'
+
+
 def test_what_has_no_name_is_not_called_none(rows):
     for path in ("0.10.0.1/sasl-plain-bad.pcap", "4.4.0/raw.pcap.gz", "3.9.2/raw.pcap.gz"):
         assert not [row for row in rows("summary", CAPTURES / path) if "None" in row["text"]]
