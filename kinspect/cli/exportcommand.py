@@ -56,6 +56,11 @@ WRITTEN = (
         " to decode them.  [default: connection]",
     ),
     click.option(
+        "--comments",
+        is_flag=True,
+        help="Comment on the packet that ends a message of what passes: its API, subject, error codes and latency.",
+    ),
+    click.option(
         "--split",
         type=SIZE,
         help="Begin a new file before FILE gets larger, as OUT_00001_20261121151919.pcapng: each can be read alone.",
@@ -83,6 +88,10 @@ def export(captures: tuple[str, ...], **values: Any) -> int:
     run = open_run(asked, timeline, interrupt, choice)
     run.counts_errors = False
     choice.names = run.inspector.names
+    if values["comments"]:
+        from kinspect.exports.comments import Comments  # loads rich
+
+        choice.comments = Comments()
     with interrupt:
         run.run()
         if interrupt.received:
@@ -140,6 +149,8 @@ def _write(run: ReadRun, choice: Choice, read: Timeline, saving: SaveOptions) ->
         choice.report.append(
             f"secrets of {counted(secret, 'TLS connection')} are in it: whoever has it reads these"
         )
+    if choice.comments is not None and choice.comments.left_out:
+        choice.report.append(f"comments left out for want of room: {choice.comments.left_out:,}")
     if choice.spans.left_out:
         choice.report.append(
             f"left out for want of room: {counted(choice.spans.left_out, 'connection')} or messages"
@@ -151,11 +162,12 @@ def _copy(
     run: ReadRun, choice: Choice, again: Timeline, copy: PacketCopy, shown: progress.ProgressLine | None
 ) -> None:
     copy.secrets(run.inspector.secrets_of(choice.randoms))
+    comments = choice.comments
     chosen = ChosenPackets(choice.spans, make_caps(run.options.values))
     with suppress(LateError), run.interrupt.breakable():
         for block in run.interrupt.guard(iter(again)):
             for index in chosen.of(block):
-                copy.take(block, index)
+                copy.take(block, index, () if comments is None else comments.of(block.first_frame + index))
             copy.flush()
             if shown is not None:
                 shown.update()

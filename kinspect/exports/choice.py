@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kinspect.exports.chosenpackets import SPANS_KEPT, EndPair, Spans
 from kinspect.filters.filter import Filter
@@ -13,6 +13,9 @@ from kinspect.kafka.wire.lineorder import LineKey
 from kinspect.kafka.wire.pair import SASL_TOKEN
 from kinspect.protocol import schema
 from kinspect.sink import CONNECTION, EXCHANGE, RunInput, Sink, SinkReport
+
+if TYPE_CHECKING:
+    from kinspect.exports.comments import Comments
 
 REUSED: Final = "reuse"
 ENDED: Final = ("closed", "reset")
@@ -38,6 +41,8 @@ class Choice(Sink):
     def __init__(self, chosen: Filter, exchanges_alone: bool = False) -> None:
         self.spans = Spans()
         self.connections = 0
+        self.comments: Comments | None = None
+        """Comments on the packets of what passes; None if nobody asks for them."""
         self.names = LearnedNames()
         """Those of the run."""
         self.report: list[str] = []
@@ -76,6 +81,8 @@ class Choice(Sink):
     def _pass(self, exchange: Exchange) -> None:
         first = exchange.key[2]
         self._passing.add(first)
+        if self.comments is not None:
+            self.comments.add(exchange)
         self.spans.add_told(self._told(exchange))
         if self._alone:
             for each in self._starts.pop(first, ()):

@@ -6,7 +6,7 @@ order of the new file, and interfaces that are described alike are one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from struct import Struct, error, pack
 from typing import Final
 
@@ -36,8 +36,9 @@ _NO_TIME: Final = (1 << 64) - 1
 _BEFORE_PACKET: Final = 28
 """Bytes of a packet block before the packet."""
 _BEFORE_SIMPLE: Final = 12
-_AROUND: Final = 12
-"""Bytes of a block beside its body."""
+_END_OF_OPTIONS: Final = 4
+Option = tuple[int, bytes]
+"""Code and value."""
 _SNAPLEN_AT: Final = 16
 _SECRETS_BLOCK: Final = 1 << 20
 """Bytes of secrets in a block, and a line more."""
@@ -116,14 +117,14 @@ class PacketCopy:
         if text:
             self._files.secrets(text)
 
-    def take(self, block: Block, index: int, comment: bytes = b"") -> None:
+    def take(self, block: Block, index: int, comments: Sequence[bytes] = ()) -> None:
         """Take a packet of the block that the timeline handed out last."""
         file = block.first_frame >> FRAME_BITS
         found = self._inputs.get(file)
         if found is None:
             found = self._inputs[file] = self._open(file)
         # May describe an interface, which stands behind the blocks so far.
-        copied = found.copy(block, index, comment)
+        copied = found.copy(block, index, [(COMMENT, each) for each in comments])
         self._blocks.append(copied)
         self.packets += 1
 
@@ -162,8 +163,8 @@ class _Input:
         self._digits = digits
         self._snaplen = snaplen
 
-    def copy(self, block: Block, index: int, comment: bytes) -> bytes:
-        """The packet's block in the new file."""
+    def copy(self, block: Block, index: int, added: Sequence[Option]) -> bytes:
+        """The packet's block in the new file, with these options too."""
         link_type = block.link_types[index]
         interface = self._to.interface(interface_block(link_type, snaplen=self._snaplen, digits=self._digits))
         return enhanced_block(
@@ -171,7 +172,7 @@ class _Input:
             self._ticks(block.times[index]),
             block.data[block.starts[index] : block.ends[index]],
             block.wire_lengths[index],
-            written_options((COMMENT, comment)) if comment else b"",
+            written_options(*added) if added else b"",
         )
 
     def _ticks(self, time: int | None) -> int:
@@ -191,21 +192,22 @@ class _PcapngInput(_Input):
         self._order = LITTLE
         self._interfaces: list[tuple[bytes, int]] = []
 
-    def copy(self, block: Block, index: int, comment: bytes) -> bytes:
+    def copy(self, block: Block, index: int, added: Sequence[Option]) -> bytes:
         self._advance(block.first_frame + index)
         try:
-            return self._copied(block, index, comment)
+            return self._copied(block, index, added)
         except (error, LookupError):
             # Another program wrote to the file since it was read the first time.
             raise CaptureError("an input was changed while it was read") from None
 
-    def _copied(self, block: Block, index: int, comment: bytes) -> bytes:
+    def _copied(self, block: Block, index: int, added: Sequence[Option]) -> bytes:
         data, start, time = block.data, block.starts[index], block.times[index]
         kind, length = self._order.u32_pair(data, start - _BEFORE_SIMPLE)
         if time is None and kind == pcapng.SIMPLE_PACKET:
             self._to.interface(*self._interfaces[0], first=True)
             size = length - _BEFORE_SIMPLE - 4
             wire = self._order.u32(data, start - 4)[0]
+            # Such a block has no options.
             return block_of(pcapng.SIMPLE_PACKET, pack("<I", wire) + data[start : start + size])
         head = start - _BEFORE_PACKET
         kind, length, interface, high, low, captured, wire = self._order.packet_block(data, head)
@@ -214,9 +216,9 @@ class _PcapngInput(_Input):
         number = self._to.interface(*self._interfaces[interface])
         behind = start + captured + -captured % 4
         options = options_of(self._order, pcapng.ENHANCED_PACKET, data, behind, head + length - 4)
-        if comment:
-            own = written_options((COMMENT, comment))
-            options = own[:-4] + options if options else own
+        if added:
+            own = written_options(*added)
+            options = own[:-_END_OF_OPTIONS] + options if options else own
         ticks = self._ticks(time) if self._shifted else high << 32 | low
         return enhanced_block(number, ticks, data[start : start + captured], wire, options)
 

@@ -278,14 +278,27 @@ class AboutCell(NamedTuple):
 
 def about_cell(line: dict[str, Any], found: Action = NO_ACTION) -> AboutCell:
     """The last column of an exchange. `found`: the texts of its action."""
+    return AboutCell([*failures(line, found), *subjects(line, found)], rest(line, found))
+
+
+def failures(line: dict[str, Any], found: Action) -> list[Text]:
+    """What came of an exchange, if it was not simply answered."""
     parts = [Text(escape(name), style=ERROR) for name in line["error_names"]]
     parts += [Text(escape(found.refused), style=ERROR)] if found.refused else []
     parts += [Text(code, style=PROBLEM) for code in dict.fromkeys(p["code"] for p in line["problems"])]
-    parts += _outcome(line)
-    parts += [Text(escape(found.name))] if found.name else []
-    parts += [Text(part) for part in _subjects(line)]
-    rest = [*_counts(line), *(f'"{escape(reason)}"' for reason in found.reasons)]
-    return AboutCell(parts, [Text(part) for part in rest])
+    return parts + _outcome(line)
+
+
+def subjects(line: dict[str, Any], found: Action) -> list[Text]:
+    """What an exchange is about."""
+    parts = [Text(escape(found.name))] if found.name else []
+    return parts + [Text(part) for part in _subjects(line)]
+
+
+def rest(line: dict[str, Any], found: Action) -> list[Text]:
+    """Amounts of records, and reasons."""
+    texts = [*_counts(line), *(f'"{escape(reason)}"' for reason in found.reasons)]
+    return [Text(part) for part in texts]
 
 
 def _outcome(line: dict[str, Any]) -> list[Text]:

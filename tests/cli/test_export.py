@@ -7,11 +7,12 @@ import json
 import os
 import shutil
 from itertools import pairwise
-from struct import pack
+from struct import pack, unpack_from
 
 import pytest
 from support.captures import CAPTURES
 from support.client import Client, recorded
+from support.decoded import keylog_beside
 from support.formats import WRITERS
 from support.packets import packets
 from support.pcap import Conversation, pcap
@@ -42,7 +43,7 @@ ENDS = ("capture_end", "idle")
 
 def keys(path):
     """The option for the secrets of a capture."""
-    found = path.with_name(path.name.split(".")[0] + ".keys.log")
+    found = keylog_beside(path)
     return ("--keylog", found) if found.exists() else ()
 
 
@@ -133,6 +134,46 @@ def test_exchanges_alone_are_no_more_than_asked_for(exported, read):
     assert len(rows(out)) < packets_before / 2
     apis = {line["api"] for line in read(out)[1]}
     assert apis <= {"ListOffsets", "ApiVersions", "Metadata"}
+
+
+def comments(path):
+    """The comments on each packet."""
+    found, data, at = [], path.read_bytes(), 0
+    while at < len(data):
+        kind, size = unpack_from("<II", data, at)
+        if kind == 6:
+            captured = unpack_from("<I", data, at + 20)[0]
+            rest, own = data[at + 28 + captured + -captured % 4 : at + size - 4], []
+            while rest[:2] == b"\1\0":
+                length = unpack_from("<H", rest, 2)[0]
+                own.append(rest[4 : 4 + length].decode())
+                rest = rest[4 + length + -length % 4 :]
+            found.append(own)
+        at += size
+    return found
+
+
+def test_comments_stand_on_the_packets_that_end_messages(exported, read, tmp_path):
+    _, out = exported(ERRORS, "--client-id", "pc-err-big", "--comments")
+    ends = [line for line in comments(out) if line]
+    assert ends[-2:] == [
+        ["Produce v13 pcerr-small[0] 1 record 5071 B"],
+        ["Produce v13 pcerr-small[0] 1 record 5071 B → MESSAGE_TOO_LARGE, 1.17ms"],
+    ]
+    plain = rows(out)
+    assert plain == rows(exported(ERRORS, "--client-id", "pc-err-big")[1])
+    path = tmp_path / "made.pcap"
+    client = Client("a")
+    names = [f"\x1b\n{number:03}{'x' * 200}" for number in range(9)]
+    topics = [{"name": name, "partitions": []} for name in names]
+    client.ask(0, 3, {"acks": 0, "transactional_id": None, "topic_data": topics})
+    client.ask(12, 0, {"group_id": "g", "generation_id": 1, "member_id": "m"})
+    path.write_bytes(recorded(client))
+    first, second = (own for own in comments(exported(path, "--comments")[1]) if own)
+    assert first[0].startswith("Produce v3 \\x1b\\x0a000xxx")
+    assert first[0].isprintable()
+    assert len(first[0]) == 400
+    assert second == ["Heartbeat v0 group g → unanswered (capture_end)"]
 
 
 def test_files_of_a_split_can_be_read_alone(kinspect, read, tmp_path):

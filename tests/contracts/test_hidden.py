@@ -33,6 +33,7 @@ from kinspect.answers import answerobject, answers
 from kinspect.cli import commands
 from kinspect.cli.exposition import Exposition
 from kinspect.cli.options import SIGNALS
+from kinspect.exports.comments import Comments
 from kinspect.formats import FOLDER, FORMATS, those_with
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import View
@@ -409,7 +410,15 @@ def listed(sample):
     return repr((lines, about, store.seen, store.texts.all(), store.summary)).encode()
 
 
-WITHOUT_BODIES = {each.__name__: each for each in (answered, live_view, metrics, listed)}
+def commented(sample):
+    comments = Comments()
+    for exchange in sample.exchanges:
+        comments.add(exchange)
+    frames = {each.last_frame for one in sample.exchanges for each in (one.request, one.response) if each}
+    return b"\n".join(text for frame in frames for text in comments.of(frame))
+
+
+WITHOUT_BODIES = {each.__name__: each for each in (answered, live_view, metrics, listed, commented)}
 
 
 @pytest.mark.parametrize("name", WITHOUT_BODIES)
