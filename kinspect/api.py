@@ -138,21 +138,29 @@ def records_of(
     decode_as: int | Iterable[int] = (),
     caps: Caps | None = None,
     schema: str | PathLike[str] | None = None,
+    schema_registry: str | PathLike[str] | None = None,
     **filters: Unpack[RecordFilters],
 ) -> Generator[dict[str, Any]]:
     """The records of one or several captures, each as the object that `kinspect records` prints, in its order:
     `records_of("capture.pcap", topic="orders", key="user-*", payload="text")`. docs/records.md has the keys.
 
-    `filters`: those of the command by name, each a value or a list. `payload`, `once`, `control`, `show_secrets`: the
-    options of the command. All others, and the errors, are as for `read`.
+    `filters`: those of the command by name, each a value or a list. `payload`, `schema_registry`, `once`, `control`,
+    `show_secrets`: the options of the command. All others, and the errors, are as for `read`.
     """
     # Loaded when it is asked for.
     from kinspect.analysis.chosenrecords import LINES, PassingRecords
     from kinspect.filters.filter import named, values_from
     from kinspect.filters.filterdefinitions import FILTERS
     from kinspect.filters.recordfilters import RECORD_FILTERS, SHARED, RecordFilter
-    from kinspect.payloads.payloadforms import PayloadForms
+    from kinspect.payloads.payloadforms import AS_THEY_ARE, PayloadForms
 
+    decoder = None
+    if schema_registry is not None:
+        from kinspect.payloads.payloaddecoder import open_decoder
+
+        if payload != AS_THEY_ARE:
+            raise KinspectError(f"schema_registry is for payload={AS_THEY_ARE!r}")
+        decoder = open_decoder(fspath(schema_registry))
     _check_types(payload=payload, once=once, control=control, show_secrets=show_secrets)
     use_schema(schema)
     given = values_from(filters, {**FILTERS, **RECORD_FILTERS})
@@ -161,7 +169,7 @@ def records_of(
     begun = cache(begin)
     choice = RecordFilter(given, lambda: begun().filter.start, named)
     view = View(show_secrets=show_secrets)
-    found = PassingRecords(view, choice, PayloadForms(payload), once=once, control=control)
+    found = PassingRecords(view, choice, PayloadForms(payload, decoder), once=once, control=control)
     return _records(begun, found)
 
 

@@ -16,7 +16,7 @@ _ITEMS, _DONE = OWN, OWN + 1
 
 class TimedWork:
     """Does `work` on items, in `seconds` of processor time for those that are given at once, and if that is not enough,
-    for each. `fail` is called for an item that takes longer.
+    for each. `fail` is called for an item that takes longer; `retries`: how often each was tried alone.
 
     `memory`: bytes that the process may take beyond those that it begins with; what ends it then is an item's fault.
     """
@@ -30,6 +30,7 @@ class TimedWork:
         memory: int | None = None,
     ) -> None:
         self._who, self._work, self._seconds, self._fail, self._memory = who, work, seconds, fail, memory
+        self.retries = 0
         self._child: Child | None = None
 
     def do(self, items: Sequence[Any]) -> list[Any]:
@@ -37,6 +38,7 @@ class TimedWork:
         done = self._try(items)
         if done is not None:
             return done
+        self.retries += len(items) > 1
         results = []
         for item in items:
             done = self._try([item]) if len(items) > 1 else None
@@ -74,7 +76,7 @@ class TimedWork:
     def _serve(self, channel: Channel) -> None:
         signal.signal(signal.SIGPROF, signal.SIG_DFL)
         if self._memory is not None:
-            _bound_memory(self._memory)
+            _contain(self._memory)
         while (message := channel.receive()) is not None:
             signal.setitimer(signal.ITIMER_PROF, self._seconds)
             done = [self._work(item) for item in message[1]]
@@ -82,10 +84,13 @@ class TimedWork:
             channel.send(_DONE, done)
 
 
-def _bound_memory(more: int) -> None:
+def _contain(memory: int) -> None:
+    """Bound what this process may take; its end is no news."""
+    import faulthandler
     import resource  # only for this
 
+    faulthandler.disable()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with suppress(OSError, ValueError), open("/proc/self/statm", encoding="ascii") as file:
         now = int(file.read().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (now + more, resource.getrlimit(resource.RLIMIT_AS)[1]))
+        resource.setrlimit(resource.RLIMIT_AS, (now + memory, resource.getrlimit(resource.RLIMIT_AS)[1]))

@@ -166,11 +166,10 @@ def _decoder(path: str | None) -> PayloadDecoder | None:
     """What decodes payloads by the schemas of a folder or a file."""
     if path is None:
         return None
-    from kinspect.payloads.payloaddecoder import PayloadDecoder
-    from kinspect.payloads.schemafiles import SchemaFiles
+    from kinspect.payloads.payloaddecoder import open_decoder
 
     need("payload", "--schema-registry")
-    return PayloadDecoder(usage(lambda: SchemaFiles(path)))
+    return usage(lambda: open_decoder(path))
 
 
 class RecordSink(Sink):

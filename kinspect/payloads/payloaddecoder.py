@@ -11,19 +11,26 @@ from typing import Any, NamedTuple, Protocol
 import orjson
 
 from kinspect.errors import KinspectError, shortened
+from kinspect.extras import need
 from kinspect.payloads.payloadforms import DecodedPayload
 from kinspect.payloads.schemafiles import AVRO, JSON_SCHEMA, PROTOBUF, SchemaFiles
 from kinspect.payloads.wireformat import NamedSchema
 from kinspect.timedwork import TimedWork
 
 OPTION = "--schema-registry"
-SECONDS = 5.0
+SECONDS = 3.0
 MEMORY = 512 << 20
-"""Processor time for a payload, that of reading its schema included, and memory."""
+"""Processor time for payloads that are given at once, that of reading their schema included, or else for each of them;
+and memory."""
+AT_ONCE = 32
+"""Payloads that are given at once."""
 FAILED_MOST = 5
-"""Payloads of a schema that may take more; then none of it is decoded any more."""
-LONGEST = 16 << 20
-"""Bytes of JSON that a payload may become."""
+"""Payloads of a schema, and those at once, that may take more; then none of it is decoded any more."""
+LONGEST, LONGER = 4 << 20, 8
+"""Bytes of JSON that a payload may become, and how often its own bytes beyond that."""
+ROOM, TIMES = 32 << 20, 2
+"""The same of the payloads of a batch."""
+_NO_ROOM = [None, None, "the payloads of its batch become too many bytes of JSON"]
 MODULES = {
     AVRO: "kinspect.payloads.avropayloads",
     JSON_SCHEMA: "kinspect.payloads.jsonpayloads",
@@ -78,13 +85,17 @@ class PayloadDecoder:
             else:
                 found.append(DecodedPayload(schema))
                 by_schema.setdefault(schema.key, []).append(place)
+        room = ROOM + TIMES * sum(len(data) for _, data in payloads)
         for key, places in by_schema.items():
-            items = [
-                [key, payloads[place][1][payloads[place][0].start :], payloads[place][0].rest]
-                for place in places
-            ]
-            for place, result in zip(places, self._results(key, items), strict=True):
-                found[place] = _payload(found[place], result)
+            for first in range(0, len(places), AT_ONCE):
+                some = places[first : first + AT_ONCE]
+                items = [
+                    [key, payloads[place][1][payloads[place][0].start :], payloads[place][0].rest]
+                    for place in some
+                ]
+                for place, result in zip(some, self._results(items, room), strict=True):
+                    room -= len((result and result[0]) or b"")
+                    found[place] = _payload(found[place], result if room >= 0 else _NO_ROOM)
         return found
 
     def close(self) -> None:
@@ -94,17 +105,22 @@ class PayloadDecoder:
             self._folder.cleanup()
             self._folder = None
 
-    def _results(self, key: int | str, items: list[list[Any]]) -> Iterable[Any]:
+    def _results(self, items: list[list[Any]], room: int) -> Iterable[Any]:
+        """What becomes of payloads of one schema, unless there is no room for it."""
         # protoc reads files. The process may end while it does.
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="kinspect-")
-        if self._failed.get(key, 0) <= FAILED_MOST:
+        key = items[0][0]
+        if room >= 0 and self._failed.get(key, 0) <= FAILED_MOST:
+            before = self._work.retries
             try:
                 return self._work.do(items)
             except _GivenUpError:
                 pass
+            finally:
+                self._failed[key] = self._failed.get(key, 0) + self._work.retries - before
         text = f"too many payloads of the schema {key} took too much time or memory: none is decoded any more"
-        return [[None, None, text]] * len(items)
+        return [_NO_ROOM if room < 0 else [None, None, text]] * len(items)
 
     def _note_failed(self, item: list[Any]) -> None:
         self._failed[item[0]] = self._failed.get(item[0], 0) + 1
@@ -126,8 +142,9 @@ class PayloadDecoder:
             raise
         except Exception as error:
             return [None, None, f"does not fit the schema {key}: {_reason(error)}"]
-        if found.json is not None and len(found.json) > LONGEST:
-            return [None, found.message, f"becomes more than {LONGEST:,} bytes of JSON"]
+        most = LONGEST + LONGER * len(data)
+        if found.json is not None and len(found.json) > most:
+            return [None, found.message, f"becomes more than {most:,} bytes of JSON"]
         return [*found]
 
     def _open(self, key: int | str) -> SchemaDecoder | str:
@@ -147,6 +164,13 @@ class PayloadDecoder:
         except Exception as error:
             return f"the schema {key} cannot be used: {_reason(error)}"
         return decoder
+
+
+def open_decoder(path: str) -> PayloadDecoder:
+    """What decodes payloads by the schemas of a folder or a file. Raises MissingLibraryError where the extra is not
+    installed, and KinspectError for a faulty file."""
+    need("payload", OPTION)
+    return PayloadDecoder(SchemaFiles(path))
 
 
 def _payload(decoded: DecodedPayload, result: list[Any] | None) -> DecodedPayload:

@@ -11,6 +11,8 @@ import clients
 import pytest
 from payloadrows import row_of
 
+import kinspect as kinspect_package
+from kinspect import extras
 from kinspect.errors import KinspectError
 from kinspect.payloads import payloaddecoder
 from kinspect.payloads.payloaddecoder import PayloadDecoder
@@ -222,6 +224,46 @@ def test_a_schema_whose_payloads_take_too_much_is_given_up_and_others_are_decode
     )
     assert rows[-1]["value"] == "a"
     assert all("too many payloads of the schema 5" in row["problem"] for row in rows[:-1])
+
+
+def test_what_payloads_become_is_bounded(monkeypatch, show):
+    nulls = PREFIX + b"\x80\x7d\0"  # 8,000 items of no byte
+    schemas = {"5.avsc": {"type": "array", "items": "null"}}
+    monkeypatch.setattr(payloaddecoder, "ROOM", 100_000)
+    rows = show(schemas, *([nulls] * 100))
+    shown = [row["value_encoding"] == "avro" for row in rows]
+    assert shown == [True] * 2 + [False] * 98
+    assert {row["problem"] for row in rows[2:]} == {
+        "value: the payloads of its batch become too many bytes of JSON"
+    }
+    monkeypatch.setattr(payloaddecoder, "LONGEST", 1000)
+    (row,) = show(schemas, nulls)
+    assert row["problem"] == "value: becomes more than 1,024 bytes of JSON"
+
+
+def test_python_has_what_the_command_prints(kinspect):
+    options = ["--payload", "auto", "--schema-registry", EXPORT]
+    capture = clients.DATA / "orders.pcap"
+    printed = kinspect("records", "-q", capture, *options)
+    assert (printed.status, printed.err) == (0, "")
+    rows = [json.loads(line) for line in printed.out.splitlines()]
+    assert [*kinspect_package.records_of(capture, payload="auto", schema_registry=EXPORT)] == rows
+    assert [row["value"] for row in rows] == [each["json"] for each in lines(clients.DATA / "payloads.jsonl")]
+    with pytest.raises(KinspectError, match="schema_registry is for payload='auto'"):
+        kinspect_package.records_of(capture, schema_registry=EXPORT)
+
+
+def test_what_is_not_there_is_one_line(monkeypatch, kinspect, tmp_path):
+    capture = clients.DATA / "orders.pcap"
+    options = ["records", capture, "--payload", "auto", "--schema-registry"]
+    found = kinspect(*options, tmp_path / "none")
+    assert (found.status, found.out) == (2, "")
+    assert f"{tmp_path}/none: No such file or directory" in found.err
+    monkeypatch.setattr(extras, "find_spec", lambda name: None)
+    found = kinspect(*options, EXPORT)
+    assert found.status == 2
+    assert found.err.count("\n") == 1
+    assert "pip install 'kinspect[payload]'" in found.err
 
 
 ENTRY = {"id": 5, "subject": "s-value", "version": 2, "schema": '"string"'}
