@@ -37,7 +37,7 @@ KEYS: Final = tuple(
     """
     timestamp record_timestamp timestamp_type direction topic topic_id partition offset key key_encoding value
     value_encoding headers control key_size value_size client_id client_ip group producer_id producer_epoch sequence
-    transactional_id transaction codec crc_ok event_id frame
+    transactional_id transaction codec crc_ok event_id frame key_schema value_schema problem
     """.split()
 )
 """The keys of a row, in their order."""

@@ -44,7 +44,7 @@ from kinspect.filters.filterdefinitions import FILTERS
 from kinspect.filters.recordfilters import RECORD_FILTERS, SHARED, RecordFilter
 from kinspect.kafka.exchange.lines import Line
 from kinspect.output import JSONL, TABLE, Opening
-from kinspect.payloads.payloadforms import AS_THEY_ARE, FORMS, SCHEMA_KEYS, TEXT, PayloadForms
+from kinspect.payloads.payloadforms import AS_THEY_ARE, FORMS, TEXT, PayloadForms
 from kinspect.sink import SUMMARY, RunInput, Sink, SinkReport
 from kinspect.wording import counted
 
@@ -60,7 +60,6 @@ FORMATS = {
     KCAT: "kinspect.output.kcat",
 }
 """Modules whose `open_rows` makes a sink of rows, by the names of formats."""
-COLUMNS = (*KEYS, *SCHEMA_KEYS)
 
 WHICH = (
     click.option(
@@ -202,7 +201,7 @@ class RecordSink(Sink):
         folder = values["output"] if values.get("split") else None
         name = asked_format(values, JSONL)
         rows = self._written = import_module(FORMATS[name]).open_rows(
-            Opening(stream, self._asked.view, make_style(values), path=folder), COLUMNS
+            Opening(stream, self._asked.view, make_style(values), path=folder), KEYS
         )
         if folder is None:
             stream.file.put_header(rows.header)

@@ -19,11 +19,8 @@ HIDDEN, TEXT, JSON, AS_THEY_ARE = "none", "text", "json", "auto"
 FORMS = (*PAYLOADS, JSON, AS_THEY_ARE)
 """Forms of keys, values and header values in rows."""
 PAIRS = ("key", "value")
-SCHEMA_KEYS = ("key_schema", "value_schema", "problem")
-"""What a row has beside its payloads."""
 _NO_TEXT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
-_NOTHING: Row = dict.fromkeys(SCHEMA_KEYS)
 
 Shown = tuple[Any, str | None]
 
@@ -93,8 +90,6 @@ class PayloadForms:
 
     def show(self, rows: list[Row]) -> None:
         """Change the keys, values and headers of these rows."""
-        for row in rows:
-            row.update(_NOTHING)
         if self.form == TEXT:
             return
         named = self._named(rows) if self.form == AS_THEY_ARE else {}

@@ -14,7 +14,7 @@ from support.packets import packets
 from support.pcap import pcap
 
 import kinspect as kinspect_package
-from kinspect.cli.recordscommand import COLUMNS
+from kinspect.analysis.recordrows import KEYS
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 LOGGED = {row.file: row for row in load(CAPTURES) if "delivered" in row.facts}
@@ -108,8 +108,8 @@ def test_formats_have_the_same_rows(kinspect, records):
     rows = records(TXN, "--payload", "text")
     found = kinspect("records", "-q", TXN, "--payload", "text", "--format", "csv")
     header, *lines = csv.reader(StringIO(found.out))
-    assert tuple(header) == COLUMNS
-    assert [(line[COLUMNS.index("value")], line[COLUMNS.index("transaction")]) for line in lines] == [
+    assert tuple(header) == KEYS
+    assert [(line[KEYS.index("value")], line[KEYS.index("transaction")]) for line in lines] == [
         (row["value"], row["transaction"]) for row in rows
     ]
     table = kinspect("records", "-q", TXN, "--payload", "text", "--format", "table", "--utc").out.splitlines()
