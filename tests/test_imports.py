@@ -128,6 +128,12 @@ def test_schema_loads_no_library_but_click():
     assert loaded(("rich", "scapy", "orjson", "cramjam", "crc32c"), "schema", "Fetch") == ""
 
 
+def test_records_loads_what_decodes_payloads_for_schemas_alone():
+    libraries = ("fastavro", "jsonschema", "google", "grpc_tools", "kinspect.payloads.payloaddecoder")
+    shown = ("records", "-q", "--payload", "auto", "-o", os.devnull, "--force", str(CAPTURE))
+    assert loaded(libraries, *shown) == ""
+
+
 def test_explore_without_textual_says_what_to_install():
     script = (
         "import sys; from importlib import util; real = util.find_spec\n"

@@ -60,6 +60,7 @@ class RowChoice(Protocol):
 
     needs_payload: bool
     committed: bool
+    decode: Callable[[Rows], object]
 
     def choose(self, rows: Rows) -> Rows: ...
 
@@ -88,6 +89,7 @@ class PassingRecords:
         self.behind = self.unplaced = 0
         self._choice = choice
         self._forms = forms
+        choice.decode = forms.decode
         self._seen = SeenOffsets() if once else None
         self._records = ChosenRecords(view, choice.choose, choice.needs_payload, control, forms)
 

@@ -24,6 +24,7 @@ from kinspect.filters.values import (
     word_predicate,
 )
 from kinspect.kafka.view.view import iso_time
+from kinspect.payloads.payloadforms import DECODED
 
 COMMITTED = ("committed", "none")
 """Outcomes of transactions whose records a consumer gets that reads committed ones."""
@@ -105,11 +106,13 @@ def range_predicate(value: str) -> Predicate:
 
 
 def _text(name: str) -> Known:
-    """Key or value, unless it is a secret that is not shown."""
+    """Key or value, and what it is by its schema, unless it is a secret that is not shown."""
 
     def known(row: Row) -> tuple[Sequence[str], bool]:
-        text = row[name]
-        return ((), row[f"{name}_size"] is None) if text is None else ((text,), True)
+        text, decoded = row[name], row.get(DECODED, {}).get(name)
+        if text is None:
+            return (), row[f"{name}_size"] is None
+        return (text,) if decoded is None or decoded.json is None else (text, decoded.json.decode()), True
 
     return known
 
@@ -203,6 +206,7 @@ class RecordFilter:
         """`start` gives the time of the capture's first packet; `named`: how messages name a filter. Raises
         KinspectError for a wrong value."""
         self.unknown: dict[str, int] = {}
+        self.decode: Callable[[list[Row]], object] = list
         self._start = start
         self._prepared: list[_Prepared] = []
         self._tests: list[tuple[str, RowTest]] = []
@@ -224,6 +228,7 @@ class RecordFilter:
         """Those that pass, whatever became of their transactions."""
         found = [row for row in rows if self._passes(self._tests, row)] if self._tests else rows
         if found and self.needs_payload:
+            self.decode(found)
             for pattern, texts in self._prepared:
                 pattern.prepare([text for row in found for text in texts(row)])
             found = [row for row in found if self._passes(self._text_tests, row)]

@@ -8,8 +8,6 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol
 
-import orjson
-
 from kinspect.errors import KinspectError, shortened
 from kinspect.extras import need
 from kinspect.payloads.payloadforms import DecodedPayload
@@ -182,7 +180,7 @@ def _payload(decoded: DecodedPayload, result: list[Any] | None) -> DecodedPayloa
     if json is None:
         return decoded._replace(message=message, problem=problem)
     encoding = ENCODINGS[decoded.schema.type]
-    return decoded._replace(value=orjson.loads(json), encoding=encoding, message=message, problem=problem)
+    return decoded._replace(json=json, encoding=encoding, message=message, problem=problem)
 
 
 def _reason(error: Exception) -> str:

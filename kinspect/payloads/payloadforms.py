@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import orjson
 
 from kinspect.errors import KinspectError
 from kinspect.kafka.view.redact import BASE64, PAYLOADS, base64_text, payload_bytes, payload_text
 from kinspect.payloads import wireformat
 from kinspect.payloads.jsonvalue import json_value
-from kinspect.payloads.schemafiles import RegisteredSchema
 from kinspect.payloads.wireformat import HEADERS, NamedSchema
+
+if TYPE_CHECKING:
+    from kinspect.payloads.schemafiles import RegisteredSchema
 
 Row = dict[str, Any]
 
@@ -19,6 +23,8 @@ HIDDEN, TEXT, JSON, AS_THEY_ARE = "none", "text", "json", "auto"
 FORMS = (*PAYLOADS, JSON, AS_THEY_ARE)
 """Forms of keys, values and header values in rows."""
 PAIRS = ("key", "value")
+DECODED = "decoded"
+"""The key of a row's decoded payloads, by `PAIRS`, between filters and output."""
 _NO_TEXT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
@@ -55,10 +61,10 @@ def _text(data: bytes) -> Shown:
 
 
 class DecodedPayload(NamedTuple):
-    """A payload by its schema, if that is there. `encoding`: None if `value` is not the payload's."""
+    """A payload by its schema, if that is there. `json`: None if it could not be decoded."""
 
     schema: RegisteredSchema | None
-    value: Any = None
+    json: bytes | None = None
     encoding: str | None = None
     message: str | None = None
     problem: str | None = None
@@ -88,29 +94,38 @@ class PayloadForms:
         self._shown_as = forms[form]
         self._decoder = decoder
 
+    def decode(self, rows: list[Row]) -> None:
+        """Decode payloads that name a schema: rows have them as `DECODED` until they are shown."""
+        if self._decoder is not None:
+            named = self._named(rows)
+            for row in rows:
+                row[DECODED] = {}
+            decoded = self._decoder.decode([*named.values()])
+            for (place, name), payload in zip(named, decoded, strict=True):
+                rows[place][DECODED][name] = payload
+
     def show(self, rows: list[Row]) -> None:
         """Change the keys, values and headers of these rows."""
         if self.form == TEXT:
             return
+        self.decode([row for row in rows if DECODED not in row])
         named = self._named(rows) if self.form == AS_THEY_ARE else {}
-        decoder = self._decoder
-        decoded = {} if decoder is None else dict(zip(named, decoder.decode([*named.values()]), strict=True))
         for place, row in enumerate(rows):
             problems: list[str] = []
+            decoded = row.pop(DECODED, {})
             for name in PAIRS:
                 data = payload_bytes(row[name], row[f"{name}_encoding"])
-                found = decoded.get((place, name), _UNDECODED)
+                found = decoded.get(name, _UNDECODED)
                 if found.problem is not None:
                     problems.append(f"{name}: {found.problem}")
-                shown: Shown = found.value, found.encoding
-                if (place, name) in named:
-                    row[f"{name}_schema"] = _schema_of(row, name, named[place, name][0], found)
-                    if found.encoding is None:
-                        told = problems if found.problem is None else []
-                        shown = self._shown(name, data, named[place, name][0], told)
+                schema, _ = named.get((place, name), (None, b""))
+                if schema is not None:
+                    row[f"{name}_schema"] = _schema_of(row, name, schema, found)
+                if found.json is None:
+                    told = problems if found.problem is None else []
+                    row[name], row[f"{name}_encoding"] = self._shown(name, data, schema, told)
                 else:
-                    shown = self._shown(name, data, None, problems)
-                row[name], row[f"{name}_encoding"] = shown
+                    row[name], row[f"{name}_encoding"] = orjson.loads(found.json), found.encoding
             row["headers"] = [self._header(header, problems) for header in row["headers"]]
             row["problem"] = "; ".join(problems) or None
 
@@ -167,5 +182,5 @@ def _schema_of(row: Row, name: str, named: NamedSchema, decoded: DecodedPayload)
         "subject": subject,
         "version": None if schema is None or subject is None else schema.subjects[subject],
         "message": decoded.message,
-        "certain": named.rest is not None or decoded.encoding is not None,
+        "certain": named.rest is not None or decoded.json is not None,
     }

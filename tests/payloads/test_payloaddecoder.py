@@ -253,6 +253,22 @@ def test_python_has_what_the_command_prints(kinspect):
         kinspect_package.records_of(capture, schema_registry=EXPORT)
 
 
+@pytest.mark.parametrize(
+    ("pattern", "offsets"),
+    [
+        ('*"town":"Oslo"*', [8, 9]),
+        ("re:Å.a.*vip", [0, 1]),
+        ('!*"customer"*', [6, 7, 8, 9]),
+        ("*Oslo", [8, 9]),  # the bytes are text
+    ],
+)
+def test_filters_match_what_payloads_are_decoded_to(pattern, offsets):
+    found = kinspect_package.records_of(
+        clients.DATA / "orders.pcap", payload="auto", schema_registry=EXPORT, value=pattern
+    )
+    assert [row["offset"] for row in found] == offsets
+
+
 def test_what_is_not_there_is_one_line(monkeypatch, kinspect, tmp_path):
     capture = clients.DATA / "orders.pcap"
     options = ["records", capture, "--payload", "auto", "--schema-registry"]
