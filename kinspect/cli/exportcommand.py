@@ -6,7 +6,7 @@ import errno
 import os
 import sys
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -46,6 +46,9 @@ from kinspect.output import JSONL
 from kinspect.sink import CONNECTION, EXCHANGE, SUMMARY
 from kinspect.wording import counted
 
+if TYPE_CHECKING:
+    from kinspect.exports.plaintext import PlainStreams
+
 STREAM = "/dev/stdout"
 WRITTEN = (
     click.option(
@@ -61,12 +64,20 @@ WRITTEN = (
         help="Comment on the packet that ends a message of what passes: its API, subject, error codes and latency.",
     ),
     click.option(
+        "--decrypted",
+        is_flag=True,
+        help="Write what was inside TLS as plain TCP, in packets made anew, and no secrets.",
+    ),
+    click.option(
         "--split",
         type=SIZE,
         help="Begin a new file before FILE gets larger, as OUT_00001_20261121151919.pcapng: each can be read alone.",
     ),
 )
-EXPORT_RULES = (OptionRule("split", "{} is for -o FILE", unless="path"),)
+EXPORT_RULES = (
+    OptionRule("decrypted", "{} is for --packets connection", f"packets={EXCHANGE}"),
+    OptionRule("split", "{} is for -o FILE", unless="path"),
+)
 
 
 @click.command(cls=Sectioned)
@@ -145,7 +156,8 @@ def _write(run: ReadRun, choice: Choice, read: Timeline, saving: SaveOptions) ->
     choice.report.append(
         f"{counted(copy.packets, 'packet')} of {counted(choice.connections, 'connection')} written{told}{pieces}"
     )
-    if secret := sum(any(run.inspector.secrets_of([each])) for each in choice.randoms):
+    decrypted = run.options.values["decrypted"]
+    if secret := 0 if decrypted else sum(any(run.inspector.secrets_of([each])) for each in choice.randoms):
         choice.report.append(
             f"secrets of {counted(secret, 'TLS connection')} are in it: whoever has it reads these"
         )
@@ -161,13 +173,28 @@ def _write(run: ReadRun, choice: Choice, read: Timeline, saving: SaveOptions) ->
 def _copy(
     run: ReadRun, choice: Choice, again: Timeline, copy: PacketCopy, shown: progress.ProgressLine | None
 ) -> None:
-    copy.secrets(run.inspector.secrets_of(choice.randoms))
+    caps, lines = make_caps(run.options.values), run.inspector.secrets_of(choice.randoms)
+    chosen = ChosenPackets(choice.spans, caps)
+    plain: PlainStreams | None = None
+    if run.options.values["decrypted"]:
+        from kinspect.exports.plaintext import PlainStreams  # loads what decrypts
+
+        plain = PlainStreams(choice.encrypted(), b"".join(lines), caps)
+    else:
+        copy.secrets(lines)
     comments = choice.comments
-    chosen = ChosenPackets(choice.spans, make_caps(run.options.values))
     with suppress(LateError), run.interrupt.breakable():
         for block in run.interrupt.guard(iter(again)):
-            for index in chosen.of(block):
-                copy.take(block, index, () if comments is None else comments.of(block.first_frame + index))
+            indexes = chosen.of(block)
+            if plain is not None:
+                made = plain.feed(chosen.segments)
+                indexes = [index for index in indexes if block.first_frame + index not in plain.taken]
+                copy.mix(block, indexes, made, comments)
+            else:
+                copy.mix(block, indexes, (), comments)
             copy.flush()
             if shown is not None:
                 shown.update()
+        if plain is not None:
+            copy.mix(None, (), plain.finish(), comments)
+            copy.flush()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
+from struct import pack
 from typing import TYPE_CHECKING, Final
 
 from kinspect.exports.chosenpackets import SPANS_KEPT, EndPair, Spans
@@ -10,12 +12,14 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine, Line
 from kinspect.kafka.wire.learnednames import LearnedNames
 from kinspect.kafka.wire.lineorder import LineKey
-from kinspect.kafka.wire.pair import SASL_TOKEN
+from kinspect.kafka.wire.pair import KAFKA, SASL_TOKEN
 from kinspect.protocol import schema
 from kinspect.sink import CONNECTION, EXCHANGE, RunInput, Sink, SinkReport
+from kinspect.tcp.flowkeys import pair
 
 if TYPE_CHECKING:
     from kinspect.exports.comments import Comments
+    from kinspect.exports.plaintext import Encrypted
 
 REUSED: Final = "reuse"
 ENDED: Final = ("closed", "reset")
@@ -50,7 +54,7 @@ class Choice(Sink):
         self._alone = exchanges_alone
         if exchanges_alone:
             chosen.exempt(dict.fromkeys(chosen.options, STARTS))
-        self._randoms: dict[int, bytes] = {}
+        self._encrypted: dict[int, ConnectionLine] = {}
         self._passing: set[int] = set()
         self._starts: dict[int, list[Exchange]] = {}
         self._ids: dict[int, int] = {}
@@ -116,12 +120,26 @@ class Choice(Sink):
     @property
     def randoms(self) -> list[bytes]:
         """Client randoms of the TLS connections whose packets are written."""
-        return [random for first, random in self._randoms.items() if first in self.spans.begins]
+        written = [line.tls_random for first, line in self._encrypted.items() if first in self.spans.begins]
+        return [random for random in written if random is not None]
+
+    def encrypted(self) -> dict[int, Encrypted]:
+        """The connections whose plaintext is written."""
+        from kinspect.exports.plaintext import Encrypted  # loads what decrypts
+
+        spans, found = self.spans, {}
+        for first, line in self._encrypted.items():
+            if first in spans.begins and line.kind == KAFKA:
+                ends = b"".join(ip_address(ip).packed for ip, _ in (line.client, line.broker))
+                key = pair(ends + pack(">HH", line.client[1], line.broker[1]))
+                until = None if first in spans.whole else spans.told[first]
+                found[first] = Encrypted(key, line.client_direction, until)
+        return found
 
     @property
     def tellers(self) -> int:
         """Number of connections that are only written as far as they tell names."""
-        return len(self.spans.told - self.spans.whole - self.spans.opens)
+        return len(self.spans.told.keys() - self.spans.whole - self.spans.opens)
 
     def close(self, read: RunInput) -> SinkReport:
         return SinkReport(self.report)
@@ -153,5 +171,5 @@ class Choice(Sink):
             else:
                 # Another one's first packet ends it.
                 self.spans.add_connection(of, first, line.key[1] if line.end_reason == REUSED else last)
-        if line.tls_random is not None and len(self._randoms) < SPANS_KEPT:
-            self._randoms[first] = line.tls_random
+        if line.tls_random is not None and len(self._encrypted) < SPANS_KEPT:
+            self._encrypted[first] = line

@@ -13,7 +13,7 @@ from typing import Final
 from kinspect.kafka.wire.lineorder import LineKey
 from kinspect.link.cursor import Cursor
 from kinspect.link.segments import Dissector, walk
-from kinspect.model import SYN, Block, Caps, Counts
+from kinspect.model import SYN, Block, Caps, Counts, Segment
 from kinspect.tcp.flowkeys import ends, reverse_key
 
 SPANS_KEPT: Final = 200_000
@@ -41,8 +41,8 @@ class Spans:
         self.hosts: set[bytes] = set()
         """Pairs of addresses, in both orders: fragments between them may belong to a span."""
         self._ends: set[EndPair] = set()
-        self.told: set[int] = set()
-        """First frames of the connections that tell names."""
+        self.told: dict[int, int] = {}
+        """First frames of the connections that tell names, and the last ones that do."""
         self._told: set[LineKey] = set()
 
     def add(self, first: int, last: int) -> None:
@@ -81,7 +81,7 @@ class Spans:
         for key in keys:
             if key not in self._told and len(self._told) < SPANS_KEPT:
                 self._told.add(key)
-                self.told.add(key[2])
+                self.told[key[2]] = max(key[1], self.told.get(key[2], 0))
                 self.add(key[2], key[1])
 
 
@@ -117,13 +117,15 @@ class ChosenPackets:
         self._parts: dict[bytes, _IslandPart] = {}
         self._fragments = _FragmentAddresses()
         self._cursor = Cursor(self._fragments)
+        self.segments: list[Segment] = []
+        """Those of the last block."""
 
     def of(self, block: Block) -> list[int]:
         """Indexes of the chosen packets of the next block."""
         spans, parts = self._spans, self._parts
         begins, lasts, stops, first = spans.begins, spans.lasts, spans.stops, block.first_frame
         chosen: list[int] = []
-        segments = self._dissector.segments(block)
+        segments = self.segments = self._dissector.segments(block)
         for segment in segments:
             here, frame = ends(segment[0]), segment[9]
             part, begun, opened = parts.get(here), begins.get(frame, 0), frame in spans.opens

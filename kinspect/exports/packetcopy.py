@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from struct import Struct, error, pack
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kinspect.capture import pcapng
 from kinspect.capture.fileformats import beginning
@@ -20,6 +20,10 @@ from kinspect.capture.timeline import Timeline
 from kinspect.capture.writer import block_of, enhanced_block, interface_block, section, written_options
 from kinspect.errors import CaptureError
 from kinspect.model import FRAME_BITS, NS_PER_US, Block
+
+if TYPE_CHECKING:
+    from kinspect.exports.comments import Comments
+    from kinspect.exports.plaintext import PlainPacket
 
 COMMENT: Final = 1
 _SECTION_TEXTS: Final = (COMMENT, 2, 3)
@@ -33,6 +37,8 @@ _NUMBERS: Final = {
 }
 _MICROSECONDS, _NANOSECONDS = 6, 9
 _NO_TIME: Final = (1 << 64) - 1
+_MADE: Final = interface_block(101, "decrypted")
+"""The interface of packets that no capture has (LINKTYPE_RAW)."""
 _BEFORE_PACKET: Final = 28
 """Bytes of a packet block before the packet."""
 _BEFORE_SIMPLE: Final = 12
@@ -117,6 +123,29 @@ class PacketCopy:
         if text:
             self._files.secrets(text)
 
+    def mix(
+        self,
+        block: Block | None,
+        indexes: Iterable[int],
+        made: Sequence[PlainPacket],
+        comments: Comments | None,
+    ) -> None:
+        """Take these packets of the block, and among them packets that were made of it, both in the order of frames."""
+
+        def of(frame: int) -> Sequence[bytes]:
+            return () if comments is None else comments.of(frame)
+
+        at = 0
+        for index in indexes:
+            assert block is not None
+            frame = block.first_frame + index
+            while at < len(made) and made[at].frame < frame:
+                self._make(made[at], of(made[at].frame))
+                at += 1
+            self.take(block, index, of(frame))
+        for each in made[at:]:
+            self._make(each, of(each.frame))
+
     def take(self, block: Block, index: int, comments: Sequence[bytes] = ()) -> None:
         """Take a packet of the block that the timeline handed out last."""
         file = block.first_frame >> FRAME_BITS
@@ -126,6 +155,15 @@ class PacketCopy:
         # May describe an interface, which stands behind the blocks so far.
         copied = found.copy(block, index, [(COMMENT, each) for each in comments])
         self._blocks.append(copied)
+        self.packets += 1
+
+    def _make(self, made: PlainPacket, comments: Sequence[bytes]) -> None:
+        interface, time, size = self.interface(_MADE), made.time, len(made.data)
+        # Of the packets made of one, the last one has the end of what is commented on.
+        added = written_options(*((COMMENT, each) for each in comments)) if comments and made.last else b""
+        self._blocks.append(
+            enhanced_block(interface, _NO_TIME if time is None else time, made.data, size, added)
+        )
         self.packets += 1
 
     def flush(self) -> None:

@@ -136,6 +136,25 @@ def test_exchanges_alone_are_no_more_than_asked_for(exported, read):
     assert apis <= {"ListOffsets", "ApiVersions", "Metadata"}
 
 
+TLS = [path for path in FILES if path.parent.name == "tls"]
+
+
+@pytest.mark.parametrize("path", TLS, ids=lambda path: path.name)
+def test_plaintext_is_read_as_what_was_encrypted(read, exported, path):
+    for filters in ((), ("--api", "Produce")):
+        _, expected = read(path, *keys(path), *filters)
+        _, out = exported(path, *keys(path), *filters, "--decrypted", "--comments")
+        status, found = read(out, *filters)
+        assert status == 0
+        for line in expected + found:
+            line["tls"] = None
+        assert found == expected
+        assert bool(expected) == any(comments(out))
+        timeline = open_timeline([out])
+        assert {link for block in timeline for link in block.link_types} <= ({101} if expected else set())
+        assert timeline.secrets == []
+
+
 def comments(path):
     """The comments on each packet."""
     found, data, at = [], path.read_bytes(), 0

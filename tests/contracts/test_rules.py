@@ -51,6 +51,7 @@ EXAMPLES = {
         if each.bodies not in ("", TEXTS)
     },
     "{} is for -o FILE": Given("-o -"),
+    "{} is for --packets connection": Given("--packets exchange"),
     f"{{}} is for --format {', '.join(LINE_FORMATS[:-1])} and {LINE_FORMATS[-1]}, not {{format}}": shown(
         "table", "-o new"
     ),

@@ -41,6 +41,14 @@ def test_rows_of_records_are_let_go(measured, generate):
     assert result.peak <= 80
 
 
+@pytest.mark.parametrize("options", [[], pytest.param(["--packets", "exchange", "--comments"], marks=BIG)])
+def test_exports_copy_packets_as_they_come(measured, generate, options):
+    path = generate("generate.py", "chatty", "--size", "8MiB" if not options else "32MiB")
+    result = measured("export", path, *options, "-o", os.devnull)
+    assert (result.status, "written" in result.err) == (0, True), result.err
+    assert result.peak <= LIMIT
+
+
 @pytest.mark.parametrize(
     ("profile", "hit"),
     [

@@ -54,3 +54,12 @@ def test_comments_are_shown(tmp_path: Path) -> None:
 def test_secrets_are_used(tmp_path: Path) -> None:
     out = exported(TLS, tmp_path / "out.pcapng", "--keylog", str(keylog_beside(TLS)), "--api", "Produce")
     assert shown(out, "-Y", "kafka", "-d", "tcp.port==19094,tls", "-d", "tls.port==19094,kafka")
+
+
+def test_plaintext_is_kafka(tmp_path: Path) -> None:
+    options = ("--keylog", str(keylog_beside(TLS)), "--api", "Produce", "--decrypted")
+    out = exported(TLS, tmp_path / "out.pcapng", *options)
+    kafka = ("-d", "tcp.port==19094,kafka")
+    assert shown(out, "-Y", "kafka.api_key == 0", *kafka)
+    checks = ("-o", "tcp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE")
+    assert shown(out, "-Y", "tcp.checksum.status == 0 || ip.checksum.status == 0", *checks) == []

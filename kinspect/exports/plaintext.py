@@ -1,0 +1,162 @@
+"""What was inside TLS as plain TCP: packets made anew, with addresses and times of those that the bytes came in."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from struct import pack
+from typing import Final, NamedTuple
+
+from kinspect.model import ACK, FIN, RST, SYN, Caps, Counts, Progress, Segment
+from kinspect.tcp import Connection, Reassembler
+from kinspect.tcp.connection import NullHandler, StreamHandler
+from kinspect.tcp.flowkeys import pair
+from kinspect.tls.decryptor import Decryptor
+from kinspect.tls.keylog import KeyLog
+
+PSH: Final = 0x08
+_TCP: Final = 6
+_IPV4_BYTES: Final = 4
+_WINDOW: Final = 0xFFFF
+_UNKNOWN_LOSS: Final = 1 << 16
+"""Bytes by which numbers go on where it is not known how many were lost."""
+_LARGEST: Final = 1 << 15
+"""Bytes of a packet; TLS records are shorter."""
+
+
+class Encrypted(NamedTuple):
+    """A connection to decrypt: the ends of its island, its client's direction, and the frame behind which nothing of it
+    is written."""
+
+    pair: bytes
+    client: int
+    until: int | None
+
+
+class PlainPacket(NamedTuple):
+    """An IP packet made of plaintext. `frame`: of the packet that the bytes came in; `last`: it is the last one made of
+    that."""
+
+    frame: int
+    time: int | None
+    data: bytes
+    last: bool = False
+
+
+class PlainStreams:
+    """Decrypts connections, by their first frames, and makes packets of their bytes."""
+
+    def __init__(self, connections: dict[int, Encrypted], secrets: bytes, caps: Caps) -> None:
+        self._connections = connections
+        self._pairs = {each.pair for each in connections.values()}
+        self._keylog = KeyLog(secrets)
+        self._tcp = Reassembler(self._open, caps, Counts(), Progress(), self.takes)
+        self._made: list[PlainPacket] = []
+        self.taken: set[int] = set()
+        """Frames of the segments taken last that are of these islands."""
+
+    def takes(self, of_pair: bytes) -> bool:
+        """True for the islands of these connections."""
+        return of_pair in self._pairs
+
+    def feed(self, segments: list[Segment]) -> list[PlainPacket]:
+        """Take the next segments of the run; return the packets that they complete, in the order of frames."""
+        self.taken = {segment[9] for segment in segments if self.takes(pair(segment[0]))}
+        self._tcp.feed(segments)
+        return self._taken()
+
+    def finish(self) -> list[PlainPacket]:
+        """The packets that the end of the run completes."""
+        self._tcp.flush()
+        return self._taken()
+
+    def _taken(self) -> list[PlainPacket]:
+        made, self._made[:] = sorted(self._made, key=lambda each: each.frame), []
+        ends = [each.frame != after.frame for each, after in pairwise(made)] + [True]
+        return [each._replace(last=last) for each, last in zip(made, ends, strict=False)]
+
+    def _open(self, connection: Connection) -> StreamHandler:
+        found = self._connections.get(connection.start_frame)
+        if found is None:
+            return NullHandler()
+        return _PlainConnection(connection, found, self._keylog, self._made)
+
+
+class _PlainConnection:
+    """A stream handler: a connection of its own for the plaintext of another."""
+
+    def __init__(
+        self, connection: Connection, found: Encrypted, keylog: KeyLog, made: list[PlainPacket]
+    ) -> None:
+        self._ends = connection.addresses
+        self._until = found.until
+        self._made = made
+        self._numbers = [0, 0]
+        self._packets = 0
+        self._decryptor = Decryptor(keylog, found.client, self._plain, self._lost)
+        client, time, frame = found.client, connection.start_time, connection.start_frame
+        self._put(client, time, frame, SYN)
+        self._put(1 - client, time, frame, SYN | ACK)
+        self._put(client, time, frame, ACK)
+
+    def data(self, direction: int, time: int | None, frame: int, buffer: bytes, start: int, end: int) -> None:
+        self._decryptor.data(direction, time, frame, buffer, start, end)
+
+    def gap(self, direction: int, time: int | None, frame: int, size: int, cause: str) -> None:
+        self._decryptor.gap(direction, time, frame, size)
+
+    def conflict(self, direction: int, size: int) -> None: ...
+    def repeated(self, direction: int, start: int, end: int) -> None: ...
+
+    def fin(self, direction: int, time: int | None, frame: int) -> None:
+        self._put(direction, time, frame, FIN | ACK)
+
+    def closed(self, time: int | None, frame: int, reason: str) -> None:
+        self._decryptor.closed(False)
+        if reason == "reset":
+            self._put(0, time, frame, RST | ACK)
+
+    def _plain(self, direction: int, time: int | None, frame: int, plaintext: bytes) -> None:
+        for start in range(0, len(plaintext), _LARGEST):
+            self._put(direction, time, frame, PSH | ACK, plaintext[start : start + _LARGEST])
+
+    def _lost(self, direction: int, time: int | None, frame: int, size: int | None) -> None:
+        self._numbers[direction] += _UNKNOWN_LOSS if size is None else size
+
+    def _put(self, direction: int, time: int | None, frame: int, flags: int, payload: bytes = b"") -> None:
+        if self._until is not None and frame > self._until:
+            return
+        (source, source_port), (target, target_port) = self._ends[direction], self._ends[1 - direction]
+        numbers, self._packets = self._numbers, self._packets + 1
+        acknowledged = numbers[1 - direction] if flags & ACK else 0
+        head = pack(
+            ">HHIIBBHHH",
+            source_port,
+            target_port,
+            numbers[direction] & 0xFFFFFFFF,
+            acknowledged & 0xFFFFFFFF,
+            5 << 4,
+            flags,
+            _WINDOW,
+            0,
+            0,
+        )
+        segment = head + payload
+        pseudo = source + target + pack(">II", len(segment), _TCP)
+        segment = segment[:16] + pack(">H", _checksum(pseudo + segment)) + segment[18:]
+        header = _ip_header(source, target, len(segment), self._packets)
+        self._made.append(PlainPacket(frame, time, header + segment))
+        numbers[direction] += len(payload) + bool(flags & (SYN | FIN))
+
+
+def _ip_header(source: bytes, target: bytes, size: int, number: int) -> bytes:
+    """Header of the connection's packet of that number, with `size` bytes behind it."""
+    if len(source) != _IPV4_BYTES:
+        return pack(">IHBB", 6 << 28, size, _TCP, 64) + source + target
+    header = pack(">BBHHHBBH", 0x45, 0, 20 + size, number & 0xFFFF, 0x4000, 64, _TCP, 0) + source + target
+    return header[:10] + pack(">H", _checksum(header)) + header[12:]
+
+
+def _checksum(data: bytes) -> int:
+    """RFC 1071."""
+    total = int.from_bytes(data + bytes(len(data) % 2)) % 0xFFFF
+    return ~total & 0xFFFF
