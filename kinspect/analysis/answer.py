@@ -18,6 +18,7 @@ from kinspect.analysis.record import Record
 from kinspect.filters.filterdefinitions import CLIENTS, CONNECTIONS, END, TIMES, cutting_more
 from kinspect.kafka.bodysummary import topics_named
 from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.exchange.lines import ConnectionLine, Line
 from kinspect.kafka.wire.learnednames import LearnedNames
 from kinspect.kafka.wire.lineorder import LAST, LineKey
 from kinspect.protocol import schema
@@ -220,6 +221,11 @@ class Answer(ABC):
 
     def add_connection(self, line: dict[str, Any]) -> None:  # noqa: B027
         """Count a connection that ended, by its line's object. Most answers take exchanges alone."""
+
+    def hear(self, line: Line) -> None:
+        """Take a line that is not counted: of a connection that ended, or of an exchange that was not asked for."""
+        if isinstance(line, ConnectionLine):
+            self.add_connection(line.to_dict())
 
     def names(self, row: Row, option: str) -> list[str]:
         """What an option of `about` chooses the row by."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from kinspect.errors import KinspectError
 from kinspect.filters.filterdefinitions import FILTERS, Filters, Text, Texts, option_of
@@ -59,6 +59,7 @@ class RecordFilterDefinition:
     words: Callable[[], Iterable[str]] | None = None
     commas: bool = True
     payload: bool = False
+    all_offered: ClassVar[bool] = True
 
     @property
     def many(self) -> bool:

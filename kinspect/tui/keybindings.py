@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kinspect.answers import answers
+from kinspect.tui.index.recordpage import PAGE
 
 
 class KeyBinding(NamedTuple):
@@ -60,6 +61,7 @@ OTHERS = (
     KeyBinding("w", "write as JSON lines to a file", "write"),
     KeyBinding("p", "save the packets as pcapng", "packets"),
     KeyBinding("x", "its filter for tshark and Wireshark", "tshark"),
+    KeyBinding(PAGE.page, PAGE.page_help, "records"),
     KeyBinding("s", "stop reading the captures; what was read stays", "app.stop"),
     KeyBinding("?", "this page", "help"),
     KeyBinding("q", "quit; from a page as this one: back", "app.quit"),

@@ -272,10 +272,10 @@ def test_the_mouse(explore):
         await explorer.rest()
         assert main.selection.listing.order.key == "latency"
         keys = explorer.keys()
-        line = next(number for number, text in enumerate(keys) if "Largest" in text)
-        await explorer.pilot.click("KeyLine", offset=(keys[line].index("Largest"), line))
+        line = next(number for number, text in enumerate(keys) if "Slowest" in text)
+        await explorer.pilot.click("KeyLine", offset=(keys[line].index("Slowest"), line))
         await explorer.rest()
-        assert main.selection.listing.order.key == "size"
+        assert main.selection.listing.order == RowOrder("latency", False)
 
     explore(script, NANO, size=TALL)
 

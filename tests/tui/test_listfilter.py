@@ -9,7 +9,7 @@ from kinspect.filters.filter import Filter
 from kinspect.kafka.wire.wait import CAUSES
 from kinspect.tui.index import listing
 from kinspect.tui.index.complete import completions, written
-from kinspect.tui.index.filterline import NAMES, parse_filter
+from kinspect.tui.index.filterline import ALL_NAMES, parse_filter
 from kinspect.tui.index.indexer import BATCH_ROWS
 from kinspect.tui.index.listfilter import ListFilter
 from kinspect.tui.index.listing import Listing, RowOrder
@@ -194,7 +194,7 @@ def test_names_are_completed(text, expected):
 
 def test_every_filter_is_offered():
     assert completions("", indexed(ERRORS)) == [
-        f"{option}{'' if option == 'errors-only' else '='}" for option in NAMES
+        f"{option}{'' if option in ('errors-only', 'committed') else '='}" for option in ALL_NAMES
     ]
 
 

@@ -32,6 +32,9 @@ class Loader:
         self._view = view
         self._resting: Timer | None = None
         self.row: int | None = None
+        self._shown: int | None = None
+        # An exchange, and the record in it that gets the cursor.
+        self._sought: tuple[int | None, int] | None = None
 
     @property
     def is_behind(self) -> bool:
@@ -43,6 +46,17 @@ class Loader:
         if self._resting is not None:
             self._resting.stop()
         self._resting = self._details.screen.set_timer(seconds, self._load)
+
+    def seek(self, record: int) -> None:
+        """Put the cursor on a record of the exchange with the cursor, once that is read."""
+        self._sought = self._exchanges.row, record
+        self._find()
+        self.start(AT_ONCE)
+
+    def _find(self) -> None:
+        if self._sought is not None and self._sought[0] == self._shown:
+            self._details.go_to_record(self._sought[1])
+            self._sought = None
 
     def _load(self) -> None:
         before, self.row = self.row, self._exchanges.row
@@ -76,3 +90,5 @@ class Loader:
     def _show(self, row: int, fields: ExchangeFields | None, notice: str) -> None:
         if row == self.row:
             self._details.show(fields, notice)
+            self._shown = None if fields is None else row
+            self._find()

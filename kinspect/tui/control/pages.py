@@ -5,19 +5,20 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rich.text import Text
 from textual.worker import get_current_worker
 
 from kinspect.errors import KinspectError
+from kinspect.kafka.view.view import View
 from kinspect.output import Style
 from kinspect.tui.index.answerlines import AnswerLines
 from kinspect.tui.index.answerprocess import AnswerProcess
-from kinspect.tui.index.counting import query_for
+from kinspect.tui.index.counting import NO_OPTIONS, query_for
+from kinspect.tui.index.recordpage import RECORDS, page_definition
 from kinspect.tui.index.reread import StoppedError
 from kinspect.tui.index.selection import Selection
-from kinspect.tui.keybindings import PAGE_KEYS
 from kinspect.tui.widgets.answerpage import AnswerRows
 from kinspect.wording import counted
 
@@ -27,10 +28,12 @@ _WHOLE = 100
 
 
 class PageCount(NamedTuple):
-    """What is counted: an answer over the exchanges that a selection lists, `listed` of `rows` in all."""
+    """What is counted: a page over the exchanges that a selection lists, `listed` of `rows` in all; `only`: over this
+    one."""
 
     name: str
     selected: Hashable
+    only: int | None
     listed: int
     rows: int
 
@@ -51,12 +54,14 @@ class Pages:
         rows: AnswerRows,
         selection: Selection,
         answers: AnswerProcess,
+        view: View,
         style: Style,
         changed: Callable[[], None],
     ) -> None:
         self._rows = rows
         self._selection = selection
         self._answers = answers
+        self._view = view
         self._style = style
         self._changed = changed
         self._results: dict[str, PageResult] = {}
@@ -64,16 +69,18 @@ class Pages:
         # None for what could not be counted.
         self._percent: int | None = 0
         self.shown: str | None = None
-        """The answer on the screen; None: the list is."""
+        """The page on the screen; None: the list is."""
+        self.only: int | None = None
+        """The exchange that it is of; None: of all that are listed."""
 
-    def open(self, name: str, row: int = 0) -> None:
-        """Show an answer, with the cursor on a row; if it is on the screen, count anew what came meanwhile, or
-        what could not be counted."""
-        again = name == self.shown
+    def open(self, name: str, row: int = 0, only: int | None = None) -> None:
+        """Show a page, with the cursor on a row; if it is on the screen, count anew what came meanwhile, or what could
+        not be counted."""
+        again = (name, only) == (self.shown, self.only)
         if again and self._counting is not None and self._percent is not None:
             return
         self._stop()
-        self.shown = name
+        self.shown, self.only = name, only
         result = self._results.get(name)
         if result is not None and self._is_of_now(result.of) and not (again and self._has_more(result.of)):
             self._show(result, row)
@@ -93,10 +100,11 @@ class Pages:
         if self.shown is None or listing.behind:
             return
         result = self._results.get(self.shown)
-        now = PageCount(self.shown, self._selection.chosen, len(listing.passed), store.count)
+        listed = listing.passed if self.only is None else array("I", [self.only])
+        now = PageCount(self.shown, self._selection.chosen, self.only, len(listed), store.count)
         of = self._counting or (result.of if result is not None else None)
-        if of is None or of[:2] != now[:2] or (store.done and of != now):
-            self._start(now, array("I", listing.passed))
+        if of is None or of[:3] != now[:3] or (store.done and of != now):
+            self._start(now, array("I", listed))
 
     def status(self) -> Text | None:
         """The place on the page, and the exchanges that it counts; None for no page."""
@@ -112,6 +120,8 @@ class Pages:
         place = self._rows.place
         text.append(f"{0 if place is None else place + 1:,}/{len(result.sheet.rows):,}", "bold")
         text.append(" rows")
+        if result.sheet.no_room:
+            text.append(f", no room for {result.sheet.no_room:,} more", "yellow")
         if result.sheet.side:
             text.append("  <: back", "yellow")
         if result.sheet.to_come:
@@ -120,11 +130,11 @@ class Pages:
         if result.lost:
             text.append(f", {result.lost:,} of them without bytes and not counted")
         if self._has_more(result.of):
-            text.append(f"; more came: {PAGE_KEYS[self.shown]} counts anew", "yellow")
+            text.append(f"; more came: {page_definition(self.shown).page} counts anew", "yellow")
         return text
 
     def _is_of_now(self, counting: PageCount) -> bool:
-        return counting.selected == self._selection.chosen
+        return (counting.selected, counting.only) == (self._selection.chosen, self.only)
 
     def _has_more(self, counting: PageCount) -> bool:
         return counting.rows < self._selection.store.count
@@ -150,7 +160,9 @@ class Pages:
         """Wait for the answer, in a thread."""
         worker = get_current_worker()
         call = self._rows.app.call_from_thread
-        query = query_for(self._selection.store, counting.name, listed, counting.rows, options)
+        store = self._selection.store
+        own = self._of_records() if counting.name == RECORDS else NO_OPTIONS
+        query = query_for(store, counting.name, listed, counting.rows, options, own)
         try:
             found, lost = self._answers.answer(
                 query, lambda: worker.is_cancelled, partial(call, self._progressed, counting)
@@ -164,6 +176,17 @@ class Pages:
         result = PageResult(counting, AnswerLines(found, self._style), lost)
         if not worker.is_cancelled:
             call(self._finished, result)
+
+    def _of_records(self) -> dict[str, Any]:
+        """The options of the page of records."""
+        store, selection = self._selection.store, self._selection
+        return {
+            "given": {**selection.records, "topic": [*selection.topics]},
+            "payload": self._view.payload,
+            "show_secrets": self._view.show_secrets,
+            "start": store.start,
+            "whole": store.inputs.can_reread,
+        }
 
     def _progressed(self, counting: PageCount, part: float) -> None:
         if counting is self._counting:
@@ -190,6 +213,8 @@ class Pages:
 
 def _exchanges_of(counting: PageCount) -> str:
     """The exchanges that are counted, of how many."""
+    if counting.only is not None:
+        return f"exchange #{counting.only + 1:,}"
     if counting.listed == counting.rows:
         return f"all {counted(counting.rows, 'exchange')}"
     return f"{counting.listed:,} of {counted(counting.rows, 'exchange')} pass the filter"

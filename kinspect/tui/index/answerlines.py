@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 from rich.text import Text
 
-from kinspect.answers import definition_of
 from kinspect.answers.celltexts import DIM, NOTE
 from kinspect.answers.layout import GAP, PRINTED, Cells, TableLimits, span, warnings
 from kinspect.output import Style
 from kinspect.output.columns import Column
 from kinspect.output.escape import escape
+from kinspect.tui.index.recordpage import page_definition
 from kinspect.wording import counted
 
 
@@ -29,11 +29,13 @@ class AnswerLines:
     many there are at most; else all rows, which unfold."""
 
     def __init__(self, found: dict[str, Any], style: Style, room: TableLimits | None = None) -> None:
-        layout = definition_of(found["answer"])
+        layout = page_definition(found["answer"])
         self.rows, folded = layout.split(found["rows"])
         self._room = room or TableLimits(len(self.rows), PRINTED.details, " (→)")
         left_out = len(self.rows) - self._room.rows
         self.rows = self.rows[: self._room.rows]
+        self.no_room = found["capture"]["left_out"]
+        """How much there was no room for."""
         self.nothing = layout.empty(found["capture"])
         self._cells = Cells(layout, self.rows, style)
         # A page of `live` is of a part of the capture.

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from kinspect.filters.filterdefinitions import FILTERS
-from kinspect.tui.index.filterline import NAMES, takes_value
+from kinspect.tui.index.filterline import ALL_NAMES, DEFINITIONS, takes_value
 from kinspect.tui.index.store import Store
 
 OFFERED = 50
@@ -25,7 +24,7 @@ def completions(text: str, store: Store) -> list[str]:
         return [f"{head}{found}" for found in _values(option, word, store)]
     return [
         f"{head}{dashes}{option}{'=' if takes_value(option) else ''}"
-        for option in NAMES
+        for option in ALL_NAMES
         if option.startswith(name) and option != name
     ]
 
@@ -59,9 +58,9 @@ def _values(option: str, value: str, store: Store) -> Iterator[str]:
 
 def _offered(option: str, store: Store) -> Iterable[str]:
     """Values of a filter: those in the captures, and others that there are."""
-    if option not in NAMES:
+    if option not in ALL_NAMES:
         return ()
-    row, seen = FILTERS[NAMES[option]], store.seen.get(NAMES[option], ())
+    row, seen = DEFINITIONS[ALL_NAMES[option]], store.seen.get(ALL_NAMES[option], ())
     words = row.words() if row.words is not None and row.all_offered else ()
     return dict.fromkeys((*sorted(seen), *sorted(words)))
 

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kinspect.analysis.answer import Answer
-from kinspect.answers import open_answer
 from kinspect.answers.counter import AnswerCounter
 from kinspect.capture import open_timeline
 from kinspect.errors import KinspectError
 from kinspect.kafka.exchange.exchange import Exchange
-from kinspect.kafka.exchange.lines import ConnectionLine, Line
+from kinspect.kafka.exchange.lines import Line
 from kinspect.run import Run
 from kinspect.sink import CONNECTION
 from kinspect.tui.index.indexer import ClosedConnection, Inputs, RowBatch
+from kinspect.tui.index.recordpage import page_definition
 from kinspect.tui.index.row import NONE
 from kinspect.tui.index.spool import Spool
 from kinspect.tui.index.store import Store
 
 PIECE = 256
 """Exchanges of the spool counted without a word on how far it is."""
+NO_OPTIONS: Mapping[str, Any] = {}
 
 Tell = Callable[[float], None]
 """Takes how much is done, from 0 to 1; raises if nobody waits for the result."""
@@ -31,7 +32,7 @@ Tell = Callable[[float], None]
 class AnswerQuery(NamedTuple):
     """An answer to count. `listed`: numbers of rows, ascending, as an array of type `I`; `rows`: number of all rows;
     `whole`: true if these are all exchanges of the captures; `options`: those of the filter that leaves rows out;
-    `kept`: all rows, where they cannot be read again."""
+    `kept`: all rows, where they cannot be read again; `own`: the options of the page's class."""
 
     name: str
     listed: bytes
@@ -39,6 +40,7 @@ class AnswerQuery(NamedTuple):
     whole: bool
     options: Sequence[str] = ()
     kept: RowBatch | None = None
+    own: Mapping[str, Any] = NO_OPTIONS
 
 
 class AnswerResult(NamedTuple):
@@ -49,17 +51,22 @@ class AnswerResult(NamedTuple):
 
 
 def query_for(
-    store: Store, name: str, listed: array[int], rows: int, options: Sequence[str] = ()
+    store: Store,
+    name: str,
+    listed: array[int],
+    rows: int,
+    options: Sequence[str] = (),
+    own: Mapping[str, Any] = NO_OPTIONS,
 ) -> AnswerQuery:
     """The question for an answer over listed rows of a store that has `rows` in all. `options`: those of the filter
-    that leaves the others out."""
+    that leaves the others out; `own`: those of the page's class."""
     kept = None if store.inputs.can_reread else store.whole()
-    return AnswerQuery(name, listed.tobytes(), rows, store.done and not store.stopped, options, kept)
+    return AnswerQuery(name, listed.tobytes(), rows, store.done and not store.stopped, options, kept, own)
 
 
 def count(inputs: Inputs, spool: Spool, query: AnswerQuery, tell: Tell) -> AnswerResult:
     """The answer to the question. Raises KinspectError, and what `tell` does."""
-    answer = open_answer(query.name)
+    answer = page_definition(query.name).answer(**query.own)
     if query.kept is None:
         return AnswerResult(_over_captures(inputs, query, answer, tell))
     return _over_spool(inputs, spool, query, query.kept, answer, tell)
@@ -82,13 +89,13 @@ class _Listed:
     def add(self, lines: Iterable[Line]) -> None:
         """Take the next lines."""
         for line in lines:
-            if isinstance(line, ConnectionLine):
-                self._answer.add_connection(line.to_dict())
-            elif isinstance(line, Exchange):
+            if isinstance(line, Exchange):
                 self.seen = line.order
                 if self._next == line.order - 1:
                     self._answer.take(line)
                     self._next = next(self._places, None)
+                    continue
+            self._answer.hear(line)
 
 
 def _over_captures(inputs: Inputs, query: AnswerQuery, answer: Answer, tell: Tell) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from kinspect.kafka.bodysummary import ERRORS_SHOWN
 from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.view.placedbatches import placed_batches
 from kinspect.kafka.view.view import View
 from kinspect.kafka.wire.message import WireMessage
 from kinspect.model import RESPONSE
@@ -377,7 +378,24 @@ class ExchangeFields:
         root = next((node for node in self._roots if node.key == side), None)
         if found is None or root is None:
             return None
-        part, path = found
+        return self._shown_line(root, *found)
+
+    def record_line(self, number: int) -> int | None:
+        """The line of a record by its number in the exchange, made visible with what is below it."""
+        for root in self._roots:
+            body = self.line[root.key]["body"] if root.key in self.messages else None
+            for where, batch in placed_batches(body):
+                if number < len(batch["records"]):
+                    path = f"{where['path']}.batches[{where['batch']}].records[{number}]"
+                    place = self._shown_line(root, BODY, path)
+                    if not self.lines[place].open:
+                        self.toggle(place)
+                    return place
+                number -= len(batch["records"])
+        return None
+
+    def _shown_line(self, root: TreeNode, part: str, path: str) -> int:
+        """The line of a field of a message, made visible by unfolding."""
         node = next((child for child in self.children(root) if child.key == part), None)
         chain = [root]
         while node is not None:

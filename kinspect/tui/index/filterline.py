@@ -8,24 +8,48 @@ from typing import Any
 
 from kinspect.errors import KinspectError
 from kinspect.filters.filter import Filter
-from kinspect.filters.filterdefinitions import FILTERS
+from kinspect.filters.filterdefinitions import FILTERS, FilterDefinition
+from kinspect.filters.recordfilters import RECORD_FILTERS, RecordFilter, RecordFilterDefinition
 
 NAMES = {name.replace("_", "-"): name for name in FILTERS}
 """Filters by their names as they are written."""
+RECORD_NAMES = {name.replace("_", "-"): name for name, row in RECORD_FILTERS.items() if name not in FILTERS}
+"""Those of records alone: the page of records has them."""
+ALL_NAMES = {**NAMES, **RECORD_NAMES}
+DEFINITIONS: Mapping[str, FilterDefinition | RecordFilterDefinition] = {**RECORD_FILTERS, **FILTERS}
 
 FilterValues = dict[str, Any]
 
 
 def parse_filter(text: str) -> FilterValues:
     """The arguments of `Filter` in a line. Raises KinspectError."""
+    values = _values(text, NAMES)
+    Filter(**values)
+    return values
+
+
+def parse_records(text: str) -> FilterValues:
+    """The arguments of `RecordFilter` in a line that are no exchange's. Raises KinspectError."""
+    values = _values(text, RECORD_NAMES)
+    RecordFilter(values, lambda: None)
+    return values
+
+
+def without_records(text: str) -> str:
+    """The filter `text` without what is of records alone."""
+    return _line((name, value) for name, value in _pairs(text) if name in NAMES)
+
+
+def _values(text: str, names: Mapping[str, str]) -> FilterValues:
     values: FilterValues = {}
     for written, value in _pairs(text):
-        name = NAMES[written]
-        if FILTERS[name].many:
+        if written not in names:
+            continue
+        name = names[written]
+        if DEFINITIONS[name].many:
             values.setdefault(name, []).append(value)
         else:
             values[name] = True if value is None else value
-    Filter(**values)
     return values
 
 
@@ -49,7 +73,7 @@ def filter_line(values: Mapping[str, Any]) -> str:
 
 def takes_value(written: str) -> bool:
     """True for the name of a filter that has values."""
-    return written in NAMES and FILTERS[NAMES[written]].metavar is not None
+    return written in ALL_NAMES and DEFINITIONS[ALL_NAMES[written]].metavar is not None
 
 
 def _line(pairs: Iterable[tuple[str, str | None]]) -> str:
@@ -68,8 +92,8 @@ def _pairs(text: str) -> Iterator[tuple[str, str | None]]:
         raise KinspectError("a quote is not closed") from None
     for word in words:
         name, equals, value = word.removeprefix("--").partition("=")
-        if name not in NAMES:
-            raise KinspectError(f"there is no filter {name!r}; there are {', '.join(NAMES)}")
+        if name not in ALL_NAMES:
+            raise KinspectError(f"there is no filter {name!r}; there are {', '.join(ALL_NAMES)}")
         if not takes_value(name):
             if equals:
                 raise KinspectError(f"{name} takes no value")

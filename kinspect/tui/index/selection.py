@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
-from kinspect.tui.index.filterline import parse_filter
+from kinspect.tui.index.filterline import FilterValues, parse_filter, parse_records, without_records
 from kinspect.tui.index.listfilter import ListFilter
 from kinspect.tui.index.listing import COMPLETION, Listing, RowOrder
 from kinspect.tui.index.store import Store
@@ -22,6 +22,9 @@ class Selection:
         self.store = store
         self.listing = Listing(store)
         self.text = text
+        self.records: FilterValues = {}
+        """The filters of records alone."""
+        self.topics: Sequence[str] = ()
         self.errors_only = False
         self.connection: int | None = None
         self.group: str | None = None
@@ -29,11 +32,16 @@ class Selection:
 
     def choose(self, text: str) -> None:
         """List what a filter passes. Raises KinspectError for an error in it."""
-        values = parse_filter(text)
+        values, self.records = parse_filter(text), parse_records(text)
+        self.topics = values.get("topic", ())
         if self.errors_only:
             values["errors_only"] = True
         self.text = text
         self.listing.choose(ListFilter(self.store, values, self.connection, self.group, self.quiet))
+
+    def leave_records(self) -> None:
+        """Take the filters of records out of the text, which passes the same exchanges without them."""
+        self.text, self.records = without_records(self.text), {}
 
     @property
     def chosen(self) -> Hashable:

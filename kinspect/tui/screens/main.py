@@ -31,6 +31,7 @@ from kinspect.tui.index.emptystate import empty_state
 from kinspect.tui.index.export import tshark_commands
 from kinspect.tui.index.filterline import narrowed
 from kinspect.tui.index.hidden import hint
+from kinspect.tui.index.recordpage import RECORDS
 from kinspect.tui.index.rowfilter import page_of, row_filter
 from kinspect.tui.index.selection import Selection
 from kinspect.tui.index.store import Store
@@ -70,8 +71,8 @@ ON_LIST = {
     "find": KeyLabel("Find"),
     "order('size')": KeyLabel("Largest"),
     "order('time')": KeyLabel("Time"),
+    "records": KeyLabel("Records"),
     "copy": KeyLabel("Copy"),
-    "packets": KeyLabel("Packets"),
 }
 """Actions in the last lines of the screen, with their names there."""
 ON_DETAILS = {
@@ -80,13 +81,14 @@ ON_DETAILS = {
     "app.quit": ON_LIST["app.quit"],
     "pane(1)": KeyLabel("Next pane", "Tab"),
     "swap": KeyLabel("Req/Resp"),
+    "records": ON_LIST["records"],
     "beside(-1)": KeyLabel("Before"),
     "beside(1)": KeyLabel("Next"),
     "find": ON_LIST["find"],
     "zoom": KeyLabel("Zoom"),
     "copy": ON_LIST["copy"],
     "write": KeyLabel("Write"),
-    "packets": ON_LIST["packets"],
+    "packets": KeyLabel("Packets"),
     "tshark": KeyLabel("tshark"),
     **ON_LIST,
 }
@@ -98,9 +100,18 @@ ON_INPUT = {
 ON_PAGE = {
     "help": ON_LIST["help"],
     **{f"page('{name}')": KeyLabel(name.capitalize()) for name in PAGE_KEYS},
+    "records": ON_LIST["records"],
     "list": KeyLabel("List"),
     "open": KeyLabel("Open"),
     **{action: ON_LIST[action] for action in ("app.quit", "filter", "errors", "group", "quiet")},
+}
+ON_RECORDS = {
+    "open": ON_LIST["open"],
+    "list": ON_PAGE["list"],
+    **{
+        action: ON_LIST[action]
+        for action in ("help", "app.quit", "filter", "page('summary')", "errors", "group", "quiet")
+    },
 }
 NOT_ON_PAGE = frozenset(
     {"order", "follow", "copy", "write", "packets", "tshark", "swap", "beside", "zoom", "find", "match"}
@@ -117,11 +128,12 @@ def _bindings() -> list[BindingType]:
 
 
 class VisitedPage(NamedTuple):
-    """A page that led to the list: the answer, its row, and the filter at that time."""
+    """A page that led to the list: its row, the filter at that time, and the exchange that it was of."""
 
-    answer: str
+    name: str
     row: int
     text: str
+    only: int | None
 
 
 class Main(Screen[None]):
@@ -159,8 +171,8 @@ class Main(Screen[None]):
         self.details = Details(view)
         self.page = AnswerPage()
         style = Style(utc=utc)
-        self.pages = Pages(self.page.rows, self.selection, answers, style, self.show_state)
-        self._left: VisitedPage | None = None
+        self.pages = Pages(self.page.rows, self.selection, answers, view, style, self.show_state)
+        self._left: list[VisitedPage] = []
         self._titles = Titles(self.exchanges)
         self._errors = InputErrors()
         self._status = StatusLine(self.selection, self.exchanges, self.pages.status)
@@ -196,7 +208,7 @@ class Main(Screen[None]):
         if isinstance(self.focused, Input):
             return ON_INPUT
         if self.pages.shown is not None:
-            return ON_PAGE
+            return ON_RECORDS if self.pages.shown == RECORDS else ON_PAGE
         return ON_DETAILS if self.details.has_focus_within else ON_LIST
 
     @property
@@ -234,12 +246,15 @@ class Main(Screen[None]):
             self.exchanges.refresh()
 
     def choose(self, text: str) -> None:
-        """List the exchanges that the filter passes. An error in the filter is shown below it."""
+        """List the exchanges that the filter passes, or their records if it chooses these. An error in the filter is
+        shown below it."""
         try:
             self.selection.choose(text)
         except KinspectError as error:
             self.filter_bar.complain(str(error))
             return
+        if self.selection.records and self.pages.shown != RECORDS:
+            self._show_page(RECORDS)
         self.filter_bar.accept(text)
         self._updates.start()
         self._focus()
@@ -250,7 +265,7 @@ class Main(Screen[None]):
 
     @on(FilterBar.Entered)
     def _filter_entered(self, event: FilterBar.Entered) -> None:
-        self._left = None
+        self._left.clear()
         self.choose(event.text)
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
@@ -292,14 +307,43 @@ class Main(Screen[None]):
 
     def action_page(self, name: str, row: int = 0) -> None:
         """Show an answer over the listed exchanges, in place of the list."""
-        self._left = None
+        self._left.clear()
+        self._leave_records()
+        self._show_page(name, row)
+
+    def action_records(self) -> None:
+        """Show the records of the listed exchanges; from the fields those of the exchange, from a page of its row."""
+        name, row, place = self.pages.shown, self.page.rows.row, self.page.rows.place
+        if name == RECORDS:
+            self._show_page(RECORDS, only=self.pages.only)
+            return
+        self._left.clear()
+        only = self.exchanges.row if self.details.has_focus_within else None
+        if name is not None and row is not None and place is not None:
+            words = row_filter(name, row, self.selection.store.nameless)
+            if words:
+                self._left.append(self._visited(name, place))
+                self.choose(narrowed(self.selection.text, words))
+        self._show_page(RECORDS, only=only)
+
+    def _show_page(self, name: str, row: int = 0, only: int | None = None) -> None:
         self.remove_class("details")
         self.add_class("page")
-        self.pages.open(name, row)
+        self.pages.open(name, row, only)
         self._page_turned()
+
+    def _leave_records(self) -> None:
+        """The filters of records go with their page."""
+        if self.selection.records:
+            self.selection.leave_records()
+            self.filter_bar.accept(self.selection.text)
+
+    def _visited(self, name: str, row: int) -> VisitedPage:
+        return VisitedPage(name, row, self.selection.text, self.pages.only)
 
     def action_list(self) -> None:
         """Show the list."""
+        self._leave_records()
         self.pages.close()
         self.remove_class("page")
         self._page_turned()
@@ -321,6 +365,9 @@ class Main(Screen[None]):
         name, row, place = self.pages.shown, self.page.rows.row, self.page.rows.place
         if name is None or row is None or place is None:
             return
+        if name == RECORDS:
+            self._open_record(row, place)
+            return
         following = page_of(name, row)
         places = definition_of(name).connections(row)
         if following is not None:
@@ -338,12 +385,23 @@ class Main(Screen[None]):
         if packets is not None:
             self.app.push_screen(TextScreen("Packets", packets, packets))
         elif words:
-            left = VisitedPage(name, place, self.selection.text)
+            self._left = [self._visited(name, place)]
             self.action_list()
-            self.choose(narrowed(left.text, words))
-            self._left = left
+            self.choose(narrowed(self.selection.text, words))
         else:
             self.say("no filter finds the exchanges of this row", wrong=True)
+
+    def _open_record(self, row: dict[str, Any], place: int) -> None:
+        """Show a record among the fields of its exchange."""
+        listed = self.selection.listing.place(row["exchange"])
+        if listed is None:
+            self.say("its exchange is not listed any more", wrong=True)
+            return
+        self._left.append(self._visited(RECORDS, place))
+        self.action_list()
+        self.exchanges.move_to(listed)
+        self._opened()
+        self._loader.seek(row["record"])
 
     def action_group(self) -> None:
         """List only one group's exchanges, or all of them again."""
@@ -439,13 +497,18 @@ class Main(Screen[None]):
             self.details.fields.focus()
             return
         there = self.exchanges.has_focus and not self.has_class("details")
+        of_record = self.details.has_focus_within and self._left[-1:] and self._left[-1].name == RECORDS
         self.remove_class("details")
         if self.page.rows.has_focus:
+            only = self.pages.only
             self.action_list()
-        elif there and self._left is not None and not self._errors.display:
-            name, row, text = self._left
-            self.choose(text)
-            self.action_page(name, row)
+            if only is not None:
+                self._opened()
+        elif of_record or (there and self._left and not self._errors.display):
+            name, row, text, only = self._left.pop()
+            if text != self.selection.text:
+                self.choose(text)
+            self._show_page(name, row, only)
         else:
             if there:
                 self._errors.dismiss()

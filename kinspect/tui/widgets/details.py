@@ -42,6 +42,15 @@ class Details(Vertical):
             self.fields.move_to(first, notify=False)
         self._show_bytes()
 
+    def go_to_record(self, number: int) -> None:
+        """Put the cursor on a record, by its number in the exchange."""
+        fields = self.fields.fields
+        place = None if fields is None else fields.record_line(number)
+        if place is not None:
+            self.fields.put_up()
+            self.fields.move_to(place)
+            self.fields.scroll_to(y=place, animate=False, force=True)
+
     def swap(self) -> None:
         """Move from the request to the response, or back."""
         fields, node = self.fields.fields, self.fields.node

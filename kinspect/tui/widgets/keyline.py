@@ -52,7 +52,10 @@ class KeyLine(Static):
             if action in active
         ]
         self._lines = _broken(keys, self.size.width)[: max(1, self.screen.size.height // LINES_FOR_ONE)]
-        content = [Content.assemble(*(part for key in line for part in key.parts)) for line in self._lines]
+        # A space behind the last key would go on in another line.
+        content = [
+            Content.assemble(*(part for key in line for part in key.parts)).rstrip() for line in self._lines
+        ]
         self.styles.height = max(1, len(content))
         self.update(Content("\n").join(content), layout=False)
 
