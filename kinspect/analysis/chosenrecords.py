@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, Protocol
 
 from kinspect.analysis.heldrows import Rows
-from kinspect.analysis.recordrows import RecordRows, SeenOffsets
+from kinspect.analysis.recordrows import RecordLines, RecordRows, SeenOffsets
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import Gap, Line
 from kinspect.kafka.view.view import View
@@ -34,7 +34,7 @@ class ChosenRecords:
         self._forms = forms or PayloadForms(view.payload)
         needed = TEXT if needs_payload or self._forms.form != HIDDEN else HIDDEN
         shown = View(payload=needed, show_secrets=view.show_secrets)
-        self.rows = RecordRows(shown, self.choose, control)
+        self.rows = RecordRows(RecordLines(shown), self.choose, control)
 
     def take(self, line: Line, shows: bool = True) -> Iterator[Rows]:
         """Take the next line, and give the rows that it decides, a batch's at a time; an exchange without `shows` only

@@ -59,20 +59,34 @@ MOST_SEQUENCE: Final = 0x7FFFFFFF
 VERSION_2: Final = 2
 
 
-class RecordRows:
-    """Makes the rows that `choose` takes, those of a batch at a time, in the order of the lines. `view`: with keys and
-    values as `choose` needs them; `control`: control records have rows."""
+class RecordLines:
+    """The line of an exchange, of which only one side has its body. `view`: how it shows keys and values."""
 
-    def __init__(self, view: View, choose: Callable[[Rows], Rows], control: bool = False) -> None:
+    def __init__(self, view: View) -> None:
         shown = view.payload, view.show_secrets
         around = ("event_id", "client.ip", "client.id")
         self._views = {
             side: View(
-                True, *shown, fields=(*around, f"{side}.timestamp", f"{side}.frames.first", f"{side}.body")
+                True,
+                *shown,
+                fields=(*around, f"{side}.timestamp", f"{side}.frames.first", f"{side}.body"),
             )
             for side in (REQUEST, RESPONSE)
         }
-        self._answers = View(fields=("response.body",))
+
+    def __call__(self, exchange: Exchange, side: str) -> Struct:
+        return self._views[side].exchange(exchange)
+
+
+class RecordRows:
+    """Makes the rows that `choose` takes, those of a batch at a time, in the order of the lines. `line`: gives that of
+    an exchange, of which the body of a side is looked at, with keys and values as `choose` needs them; `control`:
+    control records have rows."""
+
+    def __init__(
+        self, line: Callable[[Exchange, str], Struct], choose: Callable[[Rows], Rows], control: bool = False
+    ) -> None:
+        self._line = line
         self._choose = choose
         self._control = control
         self._fates = RecordFates()
@@ -162,7 +176,7 @@ class RecordRows:
     def _produced(self, exchange: Exchange) -> Iterator[tuple[str | None, int, Rows]]:
         if exchange.request is None:
             return
-        line = self._views[REQUEST].exchange(exchange)
+        line = self._line(exchange, REQUEST)
         asked = line[REQUEST]["body"] or {}
         bases, refused = self._answered(exchange)
         name = asked.get("transactional_id")
@@ -172,7 +186,7 @@ class RecordRows:
             if name is not None and batch["is_transactional"]:
                 self._ids[batch["producer_id"]] = name
                 drop_oldest(self._ids, REMEMBERED)
-            rows = _rows(
+            rows = batch_rows(
                 around,
                 where,
                 batch,
@@ -188,7 +202,7 @@ class RecordRows:
 
     def _answered(self, exchange: Exchange) -> tuple[dict[Any, int], set[Any]]:
         """The first offset of each partition whose records a broker took and said so; and those where it took none."""
-        answered = (self._answers.exchange(exchange)[RESPONSE] or {}).get("body") or {}
+        answered = (self._line(exchange, RESPONSE)[RESPONSE] or {}).get("body") or {}
         bases, refused = {}, set()
         for topic, part in _each(answered, "responses", "partition_responses"):
             key = _key({**place_of(topic), **place_of(part)})
@@ -202,7 +216,7 @@ class RecordRows:
         if exchange.response is None:
             return
         asked, whole = message_body(exchange.request, _FETCHED)
-        line = self._views[RESPONSE].exchange(exchange)
+        line = self._line(exchange, RESPONSE)
         answered = line[RESPONSE]["body"] or {}
         if exchange.request is None:
             direction = _DIRECTIONS.get(exchange.role or "")
@@ -225,7 +239,7 @@ class RecordRows:
                 if batch["is_control"] and not self._control:
                     continue
                 around["transactional_id"] = self._ids.get(batch["producer_id"])
-                rows = _rows(around, where, batch, [record["offset"] for record in batch["records"]])
+                rows = batch_rows(around, where, batch, [record["offset"] for record in batch["records"]])
                 yield *self._fate(where, batch, batch["base_offset"], None), rows
 
     def _read(self, exchange: Exchange, where: Struct, batches: list[Struct]) -> None:
@@ -396,7 +410,7 @@ def _around(line: Struct, side: str) -> Struct:
     }
 
 
-def _rows(around: Struct, where: Struct, batch: Struct, offsets: Iterable[int | None]) -> Rows:
+def batch_rows(around: Struct, where: Struct, batch: Struct, offsets: Iterable[int | None]) -> Rows:
     """The rows of a batch's records, whose offsets are these."""
     producer, epoch, first = (
         None if value is None or value < 0 else value

@@ -101,8 +101,15 @@ _BATCH = parse_columns(
 )
 _RECORD = parse_columns(
     f"""{_AROUND}, offset long, timestamp_ms long, key text, key_size long, key_encoding text, key_decoded text,
-    value text, value_size long, value_encoding text, value_decoded text, headers headers"""
+    value text, value_size long, value_encoding text, value_decoded text, headers headers, log_offset long,
+    record_timestamp micros, timestamp_type text, direction text, control text, group text, producer_id long,
+    producer_epoch int, sequence int, transactional_id text, transaction text, codec text, crc_ok bool, frame long"""
 )
+RECORD_FACTS = """
+    timestamp_type direction control group producer_id producer_epoch sequence transactional_id transaction codec crc_ok
+    frame
+""".split()
+"""Columns of `records` that are keys of the rows of `kinspect records`."""
 # Columns at the end of all tables.
 RUN = parse_columns("capture_point text, run_id text, schema_version int, date date, completion bytes")
 
@@ -133,6 +140,8 @@ COMMENTS = {
     "path": "Field of the body that holds the record batch",
     "batch": "Number of the batch in that field, from 0",
     "side": "request or response",
+    "log_offset": "Offset in the partition: of a produced record from the answer, null without one",
+    "transaction": "none, committed or aborted, as far as the exchange itself shows it",
     "capture_point": "Where the packets were captured, as given to the run",
     "run_id": "The run that wrote the row",
     "schema_version": "Version of the columns, that of the JSON lines",

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from datetime import date
+from itertools import chain, islice, repeat
 from struct import Struct
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from kinspect.analysis.heldrows import Rows
+from kinspect.analysis.recordrows import RecordRows, batch_rows
 from kinspect.errors import CaptureError
 from kinspect.jsontext import json_text
 from kinspect.kafka.exchange.exchange import Exchange
@@ -19,7 +22,7 @@ from kinspect.kafka.view.placedbatches import placed_batches
 from kinspect.kafka.view.view import SCHEMA_VERSION, View
 from kinspect.kafka.wire.lineorder import LineKey
 from kinspect.model import NS_PER_DAY, REQUEST, RESPONSE
-from kinspect.tables.arrowcolumns import DATE, EXCHANGE_ID, schema_of
+from kinspect.tables.arrowcolumns import DATE, EXCHANGE_ID, RECORD_FACTS, schema_of
 from kinspect.tables.tablenames import CONNECTIONS, EXCHANGES, RECORDS
 
 _KEY = Struct(">QQQI")
@@ -119,6 +122,7 @@ def _batch_rows(view: View, records: bool) -> Callable[[Exchange], Iterator[Tabl
             **{key: line[key] for key in ("connection_id", "correlation_id", "api", "api_version")},
         }
         _put_times(around, exchange.timestamp, None)
+        told = chain.from_iterable(_told(exchange, line)) if records else iter(())
         for side in (REQUEST, RESPONSE):
             if line[side] is not None and line[side]["body"] is not None:
                 around["side"] = side
@@ -126,8 +130,27 @@ def _batch_rows(view: View, records: bool) -> Callable[[Exchange], Iterator[Tabl
                     if not records:
                         yield {**around, **where, **batch}
                         continue
-                    for record in batch["records"]:
-                        shown = {**record, **{name: _text(record.get(name)) for name in _DECODED}}
-                        yield {**around, **where, **shown}
+                    found = batch["records"]
+                    own = [*islice(told, len(found))]
+                    if len(own) < len(found):
+                        # They are no topic's.
+                        own = batch_rows({}, where, batch, repeat(None, len(found)))
+                    for record, row in zip(found, own, strict=True):
+                        yield {
+                            **around,
+                            **where,
+                            **record,
+                            **{name: _text(record.get(name)) for name in _DECODED},
+                            **{name: row[name] for name in RECORD_FACTS},
+                            "log_offset": row["offset"],
+                            "record_timestamp": row["record_timestamp"] and record["timestamp_ms"] * 1000,
+                        }
 
     return rows
+
+
+def _told(exchange: Exchange, line: TableRow) -> Iterator[Rows]:
+    """The rows that `kinspect records` has of an exchange, as if there was no other."""
+    maker = RecordRows(lambda _, __: line, lambda rows: rows, control=True)
+    yield from maker.take(exchange)
+    yield from maker.finish()

@@ -11,7 +11,7 @@ from support.packets import cut_at, nanosecond_pcap, packets, tcp
 
 import kinspect
 from kinspect.analysis import recordrows
-from kinspect.analysis.recordrows import KEYS, RecordRows, SeenOffsets
+from kinspect.analysis.recordrows import KEYS, RecordLines, RecordRows, SeenOffsets
 from kinspect.kafka.view.view import View
 
 REFUSED = None
@@ -33,7 +33,7 @@ CASES = {
 
 def rows_of(capture, control=False, view=DEFAULT):
     rows = []
-    maker = RecordRows(view, lambda found: found, control)
+    maker = RecordRows(RecordLines(view), lambda found: found, control)
     for exchange in kinspect.read(capture):
         for found in maker.take(exchange):
             rows += found
@@ -136,7 +136,7 @@ SECOND = 10**9
 
 def test_what_waits_too_long_in_a_capture_that_goes_on_is_open():
     whole, rows, waited = rows_of(TXN), [], []
-    maker = RecordRows(DEFAULT, lambda found: found)
+    maker = RecordRows(RecordLines(DEFAULT), lambda found: found)
     for exchange in kinspect.read(TXN):
         rows += chain.from_iterable(maker.take(exchange))
         now = exchange.completed_at
@@ -154,7 +154,7 @@ def test_what_waits_too_long_in_a_capture_that_goes_on_is_open():
 
 def test_no_more_rows_than_a_bound_wait_in_a_capture_that_goes_on(monkeypatch):
     monkeypatch.setattr(recordrows, "LIVE_ROWS", 0)
-    maker = RecordRows(DEFAULT, lambda found: found)
+    maker = RecordRows(RecordLines(DEFAULT), lambda found: found)
     for exchange in kinspect.read(TXN):
         [*maker.take(exchange)]
         [*maker.let_go(0)]

@@ -12,7 +12,9 @@ from support.decoded import keylog_beside
 from support.pcap import Packet, pcap
 from traffic import captures, conversation, moving, pcapng, rotated, spread
 
+from kinspect import records_of
 from kinspect.model import Caps
+from kinspect.tables.arrowcolumns import RECORD_FACTS
 
 pytestmark = pytest.mark.tools
 
@@ -173,6 +175,13 @@ def test_batches_and_records(local, table):
         assert row["partition"] is not None
         for name in row.keys() & part.keys():
             assert row[name] == part[name], name
+    if table == "records":
+        for row, told in zip(rows, records_of(paths, payload="text", control=True), strict=True):
+            assert row["log_offset"] == told["offset"]
+            assert {name: told[name] for name in RECORD_FACTS if row[name] is not None} == {
+                name: row[name] for name in RECORD_FACTS if row[name] is not None
+            }
+            assert row["direction"] in ("produce", "consume")
     assert rows[0].keys() >= {"base_offset", "magic"} if table == "batches" else {"offset", "value_size"}
 
 

@@ -20,6 +20,7 @@ from support.decoded import keylog_beside
 from support.pcap import Conversation, framed, pcap
 from support.waiting import wait_until
 
+from kinspect import records_of
 from kinspect.kafka.view.view import View
 from kinspect.protocol import Message, encode_request, encode_response
 from kinspect.tables.arrowcolumns import schema_of
@@ -73,6 +74,18 @@ def test_rows_are_the_lines_of_read(kinspect, folder, tmp_path):
         ]
         assert f"{table}: {len(made):,} rows, dates " in found.err
         assert len({row["run_id"] for row in made}) <= 1
+
+
+def test_records_have_what_their_exchange_shows_of_transactions(kinspect, tmp_path):
+    path = CAPTURES / "4.4.0/txn_java.pcap.gz"
+    kinspect("read", "--format", "parquet", "-o", tmp_path / "out", "--tables", "records", path)
+    made, told = rows(tmp_path / "out", "records"), [*records_of(path, control=True)]
+    assert len(made) == len(told)
+    assert {row["transaction"] for row in made} == {"none", "committed", "aborted", None}
+    for row, other in zip(made, told, strict=True):
+        assert row["transaction"] in (other["transaction"], None)
+        assert (row["log_offset"], row["control"]) == (other["offset"], other["control"])
+        assert f"{row['record_timestamp']:%FT%T.%f}000Z" == other["record_timestamp"]
 
 
 def test_several_processes_write_the_same_rows(tmp_path):
