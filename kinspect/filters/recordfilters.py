@@ -24,7 +24,7 @@ from kinspect.filters.values import (
     word_predicate,
 )
 from kinspect.kafka.view.view import iso_time
-from kinspect.payloads.payloadforms import DECODED
+from kinspect.payloads.payloadforms import DECODED, UNNAMED
 
 COMMITTED = ("committed", "none")
 """Outcomes of transactions whose records a consumer gets that reads committed ones."""
@@ -110,10 +110,10 @@ def _text(name: str) -> Known:
     """Key or value, and what it is by its schema, unless it is a secret that is not shown."""
 
     def known(row: Row) -> tuple[Sequence[str], bool]:
-        text, decoded = row[name], row.get(DECODED, {}).get(name)
+        text, (_, decoded) = row[name], row.get(DECODED, {}).get(name, UNNAMED)
         if text is None:
             return (), row[f"{name}_size"] is None
-        return (text,) if decoded is None or decoded.json is None else (text, decoded.json.decode()), True
+        return (text,) if decoded.json is None else (text, decoded.json.decode()), True
 
     return known
 

@@ -24,7 +24,7 @@ FORMS = (*PAYLOADS, JSON, AS_THEY_ARE)
 """Forms of keys, values and header values in rows."""
 PAIRS = ("key", "value")
 DECODED = "decoded"
-"""The key of a row's decoded payloads, by `PAIRS`, between filters and output."""
+"""The key of what a row's payloads name and are decoded to, by `PAIRS`, between filters and output."""
 _NO_TEXT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
@@ -95,30 +95,30 @@ class PayloadForms:
         self._decoder = decoder
 
     def decode(self, rows: list[Row]) -> None:
-        """Decode payloads that name a schema: rows have them as `DECODED` until they are shown."""
-        if self._decoder is not None:
-            named = self._named(rows)
-            for row in rows:
-                row[DECODED] = {}
-            decoded = self._decoder.decode([*named.values()])
-            for (place, name), payload in zip(named, decoded, strict=True):
-                rows[place][DECODED][name] = payload
+        """Decode payloads that name a schema: rows have both as `DECODED` until they are shown."""
+        if self.form != AS_THEY_ARE:
+            return
+        named = self._named(rows)
+        for row in rows:
+            row[DECODED] = {}
+        decoder = self._decoder
+        decoded = [_UNDECODED] * len(named) if decoder is None else decoder.decode([*named.values()])
+        for (place, name), payload in zip(named, decoded, strict=True):
+            rows[place][DECODED][name] = named[place, name][0], payload
 
     def show(self, rows: list[Row]) -> None:
         """Change the keys, values and headers of these rows."""
         if self.form == TEXT:
             return
         self.decode([row for row in rows if DECODED not in row])
-        named = self._named(rows) if self.form == AS_THEY_ARE else {}
-        for place, row in enumerate(rows):
+        for row in rows:
             problems: list[str] = []
             decoded = row.pop(DECODED, {})
             for name in PAIRS:
                 data = payload_bytes(row[name], row[f"{name}_encoding"])
-                found = decoded.get(name, _UNDECODED)
+                schema, found = decoded.get(name, UNNAMED)
                 if found.problem is not None:
                     problems.append(f"{name}: {found.problem}")
-                schema, _ = named.get((place, name), (None, b""))
                 if schema is not None:
                     row[f"{name}_schema"] = _schema_of(row, name, schema, found)
                 if found.json is None:
@@ -170,6 +170,7 @@ class PayloadForms:
 
 
 _UNDECODED = DecodedPayload(None)
+UNNAMED = None, _UNDECODED
 
 
 def _schema_of(row: Row, name: str, named: NamedSchema, decoded: DecodedPayload) -> Row:

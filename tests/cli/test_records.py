@@ -84,6 +84,7 @@ def test_filters_choose_rows_and_show_no_payload_unasked(records, options):
     wanted = [row["offset"] for n, row in enumerate(everything) if FILTERS[options]({**row, "n": n})]
     found = records(NANO, *options)
     assert [row["offset"] for row in found] == wanted
+    assert all((*row,) == KEYS for row in [*everything, *found])
     assert {value for row in found for value in (row["key"], row["value"], row["key_encoding"])} <= {None}
     assert {header["value"] for row in found for header in row["headers"]} <= {None}
 

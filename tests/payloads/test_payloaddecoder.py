@@ -13,6 +13,7 @@ from payloadrows import row_of
 
 import kinspect as kinspect_package
 from kinspect import extras
+from kinspect.analysis.recordrows import KEYS
 from kinspect.errors import KinspectError
 from kinspect.payloads import payloaddecoder
 from kinspect.payloads.payloaddecoder import PayloadDecoder
@@ -266,7 +267,7 @@ def test_filters_match_what_payloads_are_decoded_to(pattern, offsets):
     found = kinspect_package.records_of(
         clients.DATA / "orders.pcap", payload="auto", schema_registry=EXPORT, value=pattern
     )
-    assert [row["offset"] for row in found] == offsets
+    assert [(row["offset"], (*row,)) for row in found] == [(offset, KEYS) for offset in offsets]
 
 
 def test_what_is_not_there_is_one_line(monkeypatch, kinspect, tmp_path):
