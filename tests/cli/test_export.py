@@ -300,6 +300,23 @@ def test_captures_become_one_in_the_order_of_time(exported, read, tmp_path):
     assert read(out) == read(*paths)
 
 
+@pytest.mark.parametrize("name", ["pcap", "pcapng"])
+def test_clocks_of_two_hosts_are_set_right_in_the_file(exported, read, tmp_path, name):
+    taken = packets(ERRORS)
+    # A hop further, where the clock is ahead.
+    later = [
+        packet._replace(time=packet.time + 25_300_000, data=packet.data[:22] + b"\x3f" + packet.data[23:])
+        for packet in taken
+    ]
+    paths = [tmp_path / "one.pcapng", tmp_path / "other.pcapng"]
+    for path, packets_of in zip(paths, (taken, later), strict=True):
+        path.write_bytes(WRITERS[name](packets_of))
+    _, out = exported(*paths, "--errors-only")
+    times = [time for time, *_ in rows(out)]
+    assert times == sorted(times)
+    assert read(out, "--errors-only") == read(*paths, "--errors-only")
+
+
 def test_ports_that_are_used_again(exported, read, tmp_path):
     one, other = beats(40000, "one"), Client("two", 40000)
     one.talk.close()
