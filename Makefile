@@ -76,6 +76,7 @@ sbom: $(PACKAGE_INSTALLED)
 # Some hundred quick tests of what calls packages, with the oldest that pyproject.toml allows.
 OLDEST := .venv-oldest
 QUICK := tests/capture/test_compressed.py tests/tui/test_selection.py tests/test_api.py \
+	$(patsubst %,tests/payloads/test_%.py,payloaddecoder payloadforms) \
 	$(patsubst %,tests/output/test_%.py,detail jsonl layout otlp table) \
 	$(patsubst %,tests/tls/test_%.py,keylog keyderivation protection recorded) \
 	$(patsubst %,tests/cli/test_%.py,completion decode keylog main schema sort)

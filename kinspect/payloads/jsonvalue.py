@@ -15,7 +15,7 @@ LEAST, MOST = -(1 << 63), (1 << 64) - 1
 """Integers that are printed as such; others are texts of their digits."""
 _LONG_NUMBER = re.compile(rb"\d{19}")
 _BEGINS = re.compile(rb"\s*[\[{]")
-_TOO_DEEP = "depth limit"
+_TOO_DEEP = re.compile("depth|recursion", re.IGNORECASE)  # as orjson says it, in several releases
 
 
 def json_value(data: bytes) -> Any:
@@ -23,7 +23,7 @@ def json_value(data: bytes) -> Any:
     try:
         value = _exact(data) if _LONG_NUMBER.search(data) else orjson.loads(data)
     except (ValueError, RecursionError) as error:
-        if _BEGINS.match(data) and (isinstance(error, RecursionError) or _TOO_DEEP in str(error)):
+        if _BEGINS.match(data) and (isinstance(error, RecursionError) or _TOO_DEEP.search(str(error))):
             raise KinspectError("nested too deeply to be shown as JSON") from None
         raise ValueError from None
     if data.count(b"[") + data.count(b"{") > 200:
