@@ -43,6 +43,7 @@ def test_each_row_leads_to_its_record_among_the_fields(explore, path):
         await explorer.press("k")
         assert shown(explorer) == kept(rows)
         assert f"records 1/{len(rows)} rows" in explorer.status()
+        assert f"{rows[0]['timestamp'][11:23]}  {rows[0]['direction']}" in explorer.read().splitlines()[2]
         for place in {0, len(rows) // 2, len(rows) - 1}:
             main.page.rows.move_to(place)
             row = main.page.rows.row

@@ -18,6 +18,7 @@ from kinspect.filters.recordfilters import RecordFilter
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import Line
 from kinspect.kafka.view.view import View
+from kinspect.output.columns import WHOLE
 from kinspect.output.recordtable import TIME, WIDTHS
 from kinspect.payloads.payloadforms import PayloadForms
 from kinspect.wording import counted
@@ -103,7 +104,7 @@ def _begin(value: Any) -> Any:
     return f"{value[:TEXT_KEPT]}…" if isinstance(value, str) and len(value) > TEXT_KEPT else value
 
 
-_TIME = replace(TIME, text=lambda row: known(row["timestamp"]), rank=0, time=TIME_OF_DAY)
+_TIME = replace(TIME, text=lambda row: known(row["timestamp"]), rank=0, least=WHOLE, time=TIME_OF_DAY)
 PAGE = Definition(
     answer=RecordPage,
     help="",
