@@ -1,7 +1,5 @@
 """The table of output formats: what a command needs to know of each before it is at work."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from importlib import import_module

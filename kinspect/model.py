@@ -1,7 +1,5 @@
 """Data passed between the stages: plain values, with no behaviour beyond describing themselves."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, NamedTuple
@@ -264,7 +262,7 @@ LIMITS: Final = """
 """Names of limits in `Counts.caps_hit`: those of `Caps` on what is held, and those without an option."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Counts:
     """Totals of a run, for the summary."""
 

@@ -1,7 +1,5 @@
 """What takes the lines of a run: output formats, answers, tables, telemetry, the live view."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -88,7 +86,7 @@ class Sink:
         """Limits of its own that it reached, for the summary."""
         return {}
 
-    def follow(self, number: int) -> Sink:
+    def follow(self, number: int) -> "Sink":
         """The sink of worker `number` of `--jobs`, in place of this one."""
         return self
 

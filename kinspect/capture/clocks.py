@@ -9,8 +9,6 @@ capture are looked at.
 Nothing is said of captures that follow one another, as rotated ones do: few packets stand on both sides of a border.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Packets in, lines out: the common part of the commands that show exchanges."""
 
-from __future__ import annotations
-
 import gc
 import os
 import sys
@@ -127,8 +125,8 @@ def open_run(
     shown: Sink | None = None,
     origin: Origin = NOWHERE,
     beside: Sequence[Sink] = (),
-    own: Callable[[], Iterable[tuple[Metric, Series]]] = tuple,
-) -> ReadRun:
+    own: "Callable[[], Iterable[tuple[Metric, Series]]]" = tuple,
+) -> "ReadRun":
     """Open the output and make the run. `shown`: used in place of the format's sink; `origin`: where the packets come
     from; `beside`: other sinks; `own`: gives the metrics of kinspect itself."""
     values, made = options.values, options.format

@@ -1,7 +1,5 @@
 """Output formats: exchanges as lines for programs, a table or trees, and the closing summary."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from typing import NamedTuple, TextIO
 

@@ -3,8 +3,6 @@
 Everything is read on first use and file by file: asking for one layout parses one API's file.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import sys
@@ -60,7 +58,7 @@ class Field:
     kafka_name: str
     type: str
     array: bool
-    fields: tuple[Field, ...]
+    fields: tuple["Field", ...]
     nullable: bool
     tag: int | None
     entity: str | None

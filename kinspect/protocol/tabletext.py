@@ -17,8 +17,6 @@ A field line is name, type, versions, then options: `nullable=3+ tagged=10+ tag=
 one version had in the named releases, where its bytes do not fit the current one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
@@ -39,7 +37,7 @@ class FieldDefinition(NamedTuple):
     default: str | None = None
     entity: str | None = None
     compact: bool = True
-    fields: tuple[FieldDefinition, ...] = ()
+    fields: tuple["FieldDefinition", ...] = ()
 
     @property
     def is_array(self) -> bool:

@@ -1,7 +1,5 @@
 """Packets that one direction of a connection holds back: behind a gap, or ahead of what they answer."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, NamedTuple
@@ -73,7 +71,7 @@ class HeldSegments:
         return fields(self, self.STATE)
 
     @classmethod
-    def from_state(cls, state: Sequence[Any]) -> HeldSegments:
+    def from_state(cls, state: Sequence[Any]) -> "HeldSegments":
         held = cls()
         fill(held, cls.STATE, state)
         held.acks = [Acknowledged(*ack) for ack in held.acks]

@@ -1,7 +1,5 @@
 """Lines of a run besides exchanges: connections and gaps."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 

@@ -1,21 +1,17 @@
 """Cluster metadata: names of topic ids (KIP-516) in requests and responses, addresses of nodes in responses."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kinspect.kafka.fields.entities import HOST, PORT, TOPIC_ID, is_node_id, is_topic_id, is_topic_name
+from kinspect.kafka.wire.message import WireMessage
+from kinspect.kafka.wire.pair import Pair
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.protocol import schema
 from kinspect.protocol.fieldpaths import FieldPaths, field_paths
 from kinspect.protocol.primitives import ZERO_UUID
-
-if TYPE_CHECKING:
-    from kinspect.kafka.wire.message import WireMessage
-    from kinspect.kafka.wire.pair import Pair
-    from kinspect.protocol.schema import Field
+from kinspect.protocol.schema import Field
 
 LARGE: Final = 256 * 1024
 """Bytes above which a decoded body is not held until its line is written: others may wait with it."""
