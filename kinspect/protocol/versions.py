@@ -24,10 +24,10 @@ def _parsed(text: str, valid: frozenset[int] | None) -> frozenset[int]:
         return frozenset()
     ranges = version_ranges(text)
     if valid is not None:
-        return frozenset(version for version in valid if any(low <= version <= high for low, high in ranges))
+        return frozenset([version for version in valid for low, high in ranges if low <= version <= high])
     if any(high == _OPEN_END for _, high in ranges):
         raise ValueError(f"versions {text!r} have no end")
-    return frozenset(version for low, high in ranges for version in range(low, high + 1))
+    return frozenset([version for low, high in ranges for version in range(low, high + 1)])
 
 
 def version_ranges(text: str) -> tuple[tuple[int, int], ...]:

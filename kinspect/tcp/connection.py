@@ -93,11 +93,11 @@ class HalfConnection:
     those. `syns`: SYNs that it sent. `resent`: the segment that it sent again last although nothing of it was
     acknowledged: its sequence number and size, how often, and for how long the peer was silent at first. `full_at`: the
     offset of its first full-sized segment, -1 for none. `sender`: the sender's own clock, if its packets have
-    timestamps.
+    timestamps. `offset`: bytes of the stream that were handed on or given up, `gap_bytes` of them given up.
     """
 
     STATE: ClassVar = """
-        ack before bytes calm clock conflicts direction far fin_guessed finished frame full_at gap_bytes hops isn next
+        ack before calm clock conflicts direction far fin_guessed finished frame full_at gap_bytes hops isn next offset
         packets resent scope seen syns time trace
     """.split()
     __slots__ = STATE + "connection handler held island linked peer row sender thinned".split()
@@ -121,7 +121,7 @@ class HalfConnection:
         self.resent: tuple[int, int, int, int] | None = None
         self.full_at = -1
         self.packets = 0
-        self.bytes = 0
+        self.offset = 0
         self.gap_bytes = 0
         self.conflicts = 0
         self.scope: bytes | None = None
@@ -161,9 +161,9 @@ class HalfConnection:
         return self.held
 
     @property
-    def offset(self) -> int:
-        """Bytes of the stream that were handed on or given up."""
-        return self.bytes + self.gap_bytes
+    def bytes(self) -> int:
+        """Bytes of the stream that were handed on."""
+        return self.offset - self.gap_bytes
 
     @property
     def is_late(self) -> bool:

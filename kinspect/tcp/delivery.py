@@ -385,7 +385,7 @@ class Delivery:
             reset = half.connection.reset
             if reset is not None and reset[2] == half.direction:
                 half.connection.reset = None  # a sender that goes on has not reset the connection
-            half.bytes += size
+            half.offset += size
             half.next = (half.next + size) & MASK
             half.handler.data(half.direction, time, frame, piece.data, 0, size)
         elif piece.kind == CUT:
@@ -438,6 +438,7 @@ class Delivery:
 
     def _gap(self, half: HalfConnection, time: int | None, frame: int, size: int, cause: str) -> None:
         half.gap_bytes += size
+        half.offset += size
         half.next = (half.next + size) & MASK
         half.handler.gap(half.direction, time, frame, size, cause)
 
@@ -613,10 +614,11 @@ def _is_no_keep_alive(half: HalfConnection, seq: int) -> bool:
 
 def _is_ready(half: HalfConnection) -> bool:
     """True if the next bytes are there and wait for nothing."""
-    if half.held is None:
+    held = half.held
+    if held is None or not held.pieces:
         return False
-    piece = _next_piece(half)
-    return piece is not None and not _blocked(half, piece.arrival.ack)
+    piece = held.pieces[0]
+    return piece.start == half.offset and not _blocked(half, piece.arrival.ack)
 
 
 def _next_piece(half: HalfConnection) -> HeldSegment | None:

@@ -188,7 +188,7 @@ class Reassembler:
                             if size >= FULL_SIZED and half.full_at < 0:
                                 half.full_at = half.offset
                             half.next = (seq + size) & MASK
-                            half.bytes += size
+                            half.offset += size
                             progress.place = number + index
                             half.handler.data(half.direction, time, frame, data, start, end)
                         continue

@@ -113,12 +113,11 @@ class Pending:
             runs.append([correlation_id, correlation_id])
             return
         ascends = correlation_id > last
-        known = runs[:-1] if ascends else runs
         # Ids of requests that were lost are not known.
-        lost = self._gap != NO_GAP and not ascends
-        self._recur = (
-            lost or len(runs) > MOST_RUNS or any(low <= correlation_id <= high for low, high in known)
-        )
+        recurs = len(runs) > MOST_RUNS or (self._gap != NO_GAP and not ascends)
+        for low, high in runs[:-1] if ascends else runs:
+            recurs = recurs or low <= correlation_id <= high
+        self._recur = recurs
         if self._recur and self._gap == NO_GAP:
             self.lost = False
         if ascends:
