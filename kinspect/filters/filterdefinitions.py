@@ -3,10 +3,9 @@
 # Annotations are values here: the rows stand in those of `Filters`.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from operator import ge, lt
-from typing import Annotated, Any, ClassVar, NamedTuple, TypedDict
+from typing import Annotated, Any, ClassVar, NamedTuple, TypedDict, TypeVar, dataclass_transform
 
 from kinspect.facts import Facts
 from kinspect.filteredvalues import LARGEST, LONGEST
@@ -47,6 +46,7 @@ Names = Callable[[Facts], Iterable[str | None]]
 """Function that gives names of an exchange."""
 HostPort = tuple[str, int]
 """Address and port."""
+Kind = TypeVar("Kind", bound="FilterDefinition")
 OfEnds = Callable[[HostPort, HostPort], Sequence[str]]
 """Function that gives addresses or ports of a client and a broker."""
 
@@ -65,7 +65,13 @@ def _nothing(_: Facts) -> Iterable[str | None]:
     return ()
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@dataclass_transform(kw_only_default=True, eq_default=False)
+def row(kind: type[Kind]) -> type[Kind]:
+    """A kind of rows, checked as a dataclass: generating the methods of one costs a start a millisecond."""
+    return kind
+
+
+@row
 class FilterDefinition(ABC):
     """A filter. `help`: its line in `--help`; `metavar`: what stands for its value there, None: it has none; `turn`: of
     several filters those with smaller numbers are asked first, so that bodies are decoded for few exchanges; `needs`:
@@ -89,15 +95,22 @@ class FilterDefinition(ABC):
     kind: str | None = None
     words: Callable[[], Iterable[str]] | None = None
     all_offered: bool = True
-    offered: Names = _nothing
-    left_out: Mapping[str, Callable[[Facts], Iterable[str] | int | None]] = field(default_factory=dict)
+    offered: Names = staticmethod(_nothing)
+    left_out: Mapping[str, Callable[[Facts], Iterable[str] | int | None]] = {}
+
+    def __init__(self, **values: Any) -> None:
+        vars(self).update(values)
+        self.__post_init__()
+
+    def __post_init__(self) -> None:  # noqa: B027 - few kinds have values that others decide
+        """Set these."""
 
     @abstractmethod
     def test(self, given: Any, start: Callable[[], int | None]) -> FilterTest:
         """The test of `given`; `start` gives the time of the capture's first packet. Raises KinspectError."""
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@row
 class Matching(FilterDefinition):
     """Patterns. `known`: the texts of an exchange that they match, and whether these are all; `check`: see
     `Patterns`; `called`: what these texts are called where they are told of exchanges that it leaves out."""
@@ -105,7 +118,7 @@ class Matching(FilterDefinition):
     metavar: str | None = "PATTERN"
     many = True
 
-    check: Callable[[str], Predicate] = glob
+    check: Callable[[str], Predicate] = staticmethod(glob)
     known: Callable[[Facts], tuple[Sequence[str], bool]]
     called: str = ""
 
@@ -118,7 +131,7 @@ class Matching(FilterDefinition):
         return FilterTest(lambda facts: patterns.verdict(*known(facts)), patterns)
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@row
 class MatchingEnds(FilterDefinition):
     """Patterns of addresses or ports, which lines of all types have. `known`: those that they match; `called`: what
     they are called."""
@@ -150,14 +163,14 @@ class MatchingEnds(FilterDefinition):
         return FilterTest(lambda facts: test(*_ends(facts)), ends=test)
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@row
 class AtLeast(FilterDefinition):
     """A number, which that of the exchange (`amount`) is to reach. `read`: reads the one that is asked for."""
 
     timed = True
 
     amount: Callable[[Facts], int | None]
-    read: Callable[[str], int] = milliseconds
+    read: Callable[[str], int] = staticmethod(milliseconds)
 
     def test(self, given: Any, start: Callable[[], int | None]) -> FilterTest:
         least, amount_of = self.read(str(given)), self.amount
@@ -172,7 +185,7 @@ class AtLeast(FilterDefinition):
         return FilterTest(test)
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@row
 class InTime(FilterDefinition):
     """A time, with which that of the exchange is compared (`passes`)."""
 
@@ -191,7 +204,7 @@ class InTime(FilterDefinition):
         return FilterTest(test, moment=moment)
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@row
 class Switch(FilterDefinition):
     """No value. `holds`: what it asks."""
 
