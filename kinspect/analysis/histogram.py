@@ -37,11 +37,11 @@ class Histogram:
 
     def has(self, ns: int) -> bool:
         """True if a duration needs no new bucket."""
-        return _bucket(min(max(ns, 0), LONGEST_NS)) in self._buckets
+        return _bucket(ns) in self._buckets
 
     def add(self, ns: int, times: int = 1) -> bool:
         """Add a duration, so many times; return True if it needed a new bucket."""
-        at = _bucket(min(max(ns, 0), LONGEST_NS))
+        at = _bucket(ns)
         count = self._buckets.get(at, 0)
         self._buckets[at] = count + times
         self._count += times
@@ -89,7 +89,8 @@ class Histogram:
 
 def _bucket(ns: int) -> int:
     if ns < _EXACT:
-        return ns
+        return max(ns, 0)
+    ns = min(ns, LONGEST_NS)
     shift = ns.bit_length() - _BITS - 1
     return (shift << _BITS) + (ns >> shift)
 

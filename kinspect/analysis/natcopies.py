@@ -33,14 +33,14 @@ class NatCopies:
         ends = exchange.connection
         if ends.handshake is None:
             return False
-        *numbers, hops = ends.handshake
-        connection = ends.client_port, ends.broker_port, *numbers
+        number, other_number, hops = ends.handshake
+        connection = ends.client_port, ends.broker_port, number, other_number
         places = self._recent.pop(connection, None) or {}
         self._recent[connection] = places
         drop_oldest(self._recent, CONNECTIONS_KEPT)
-        sides = exchange.request, exchange.response
-        sizes = [None if side is None else side.size for side in sides]
-        key = hash((exchange.api_key, exchange.correlation_id, *sizes))
+        request, response = exchange.request, exchange.response
+        sizes = request and request.size, response and response.size
+        key = hash((exchange.api_key, exchange.correlation_id, sizes))
         own = ends.client_ip, ends.broker_ip, hops
         noted = places.pop(own, None)
         if noted is None:

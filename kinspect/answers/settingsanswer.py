@@ -243,7 +243,7 @@ class _Stretches:
 
     def of(self, number: int, begins: bool) -> Lately:
         """That of an exchange. `begins`: it is the first one."""
-        start = number if begins else max((each for each in self.known if each <= number), default=0)
+        start = number if begins else max([each for each in self.known if each <= number], default=0)
         if start not in self.known:
             self.known[start] = {}
             if len(self.known) > STRETCHES_KEPT:
