@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from math import isfinite, isnan
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
 _BEYOND_ASCII = re.compile(r"[^\n -~]+")
-DELETE = b"\x7f"
+DELETE: Final = 0x7F
 """The one control character of ASCII that JSON allows as itself."""
 
 
