@@ -31,7 +31,6 @@ KEPT = """
     value_encoding value_size
 """.split()
 """Keys of a row that its columns are made of."""
-PLACE = ("exchange", "record")
 
 
 class RecordPage(Answer):
@@ -69,8 +68,8 @@ class RecordPage(Answer):
             f"{counted(count, 'record')} of which {option} is not known"
             for option, count in self._choice.unknown.items()
         ]
-        if self._choice.slow:
-            self.unproven.append(f"{counted(self._choice.slow, 'text')} that took too long to search")
+        slow = self._choice.slow
+        self.unproven += [f"{counted(slow, 'text')} that took too long to search"] if slow else []
         return self._rows
 
     def _keep(self, batches: Iterable[Iterable[Row]]) -> None:
@@ -78,7 +77,7 @@ class RecordPage(Answer):
             if len(self._rows) == ROWS_KEPT:
                 self.left_out += 1
                 continue
-            short = {key: _begin(row[key]) for key in (*KEPT, *PLACE)}
+            short = {key: _begin(row[key]) for key in (*KEPT, "exchange", "record")}
             if not self._whole and row["transaction"] != NONE:
                 short["transaction"] = None
             self._rows.append(short)
