@@ -167,7 +167,7 @@ class Choice(Sink):
             if self._alone:
                 self.spans.add_start(of, first)
                 if first in self._through:
-                    self.spans.add(first, self._through.pop(first))
+                    self.spans.add(first, self._through.pop(first), runs_on=True)
             else:
                 # Another one's first packet ends it.
                 self.spans.add_connection(of, first, line.key[1] if line.end_reason == REUSED else last)

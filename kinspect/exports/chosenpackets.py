@@ -32,6 +32,8 @@ class Spans:
         """Number of spans that begin with a frame."""
         self.lasts: dict[int, int] = {}
         """Number of spans that end with it."""
+        self.runs_on: set[int] = set()
+        """Last frames of spans that run on."""
         self.opens: set[int] = set()
         """First frames of connections whose beginning is chosen."""
         self.whole: set[int] = set()
@@ -45,13 +47,16 @@ class Spans:
         """First frames of the connections that tell names, and the last ones that do."""
         self._told: set[LineKey] = set()
 
-    def add(self, first: int, last: int) -> None:
-        """Add a span."""
+    def add(self, first: int, last: int, runs_on: bool = False) -> None:
+        """Add a span. `runs_on`: what the sender of its last packet goes on to send belongs to it, as answers to
+        requests that are in it, until the other side sends something."""
         if len(self.begins) >= SPANS_KEPT and first not in self.begins:
             self.left_out += 1
             return
         self.begins[first] = self.begins.get(first, 0) + 1
         self.lasts[last] = self.lasts.get(last, 0) + 1
+        if runs_on:
+            self.runs_on.add(last)
 
     def add_connection(self, of: EndPair, first: int, last: int) -> None:
         """Add a whole connection."""
@@ -82,20 +87,21 @@ class Spans:
             if key not in self._told and len(self._told) < SPANS_KEPT:
                 self._told.add(key)
                 self.told[key[2]] = max(key[1], self.told.get(key[2], 0))
-                self.add(key[2], key[1])
+                self.add(key[2], key[1], runs_on=True)
 
 
 class _IslandPart:
     """What is chosen of an island at a packet. `open`: spans; `goes_on`: what comes late of a whole connection too;
     `opens`: all until the first payload, of a connection that began with a SYN, else until both directions were seen:
-    the key of the first one."""
+    the key of the first one. `runs_on`: the key of who sends what belongs to a span that is over."""
 
-    __slots__ = ("goes_on", "open", "opens")
+    __slots__ = ("goes_on", "open", "opens", "runs_on")
 
     def __init__(self) -> None:
         self.open = 0
         self.goes_on = False
         self.opens: bytes | None = None
+        self.runs_on: bytes | None = None
 
 
 class _FragmentAddresses:
@@ -137,16 +143,20 @@ class ChosenPackets:
                 part.opens = b"" if segment[4] & SYN else here
             elif part.opens == b"" and segment[6] < segment[7]:
                 part.opens = None
+            if part.runs_on is not None and part.runs_on != here and segment[6] < segment[7]:
+                part.runs_on = None
             if begun:
                 part.open += begun
                 part.goes_on = part.goes_on or frame in spans.whole
             if frame in stops and not part.open:
                 part.goes_on = False
-            if part.open or part.goes_on or part.opens is not None:
+            if part.open or part.goes_on or part.opens is not None or part.runs_on is not None:
                 chosen.append(frame - first)
             if part.opens and part.opens != here:
                 part.opens = None
             part.open -= min(lasts.get(frame, 0), part.open)
+            if frame in spans.runs_on and not part.open:
+                part.runs_on = here
             if frame in stops and not part.open:
                 part.goes_on = False
         if len(segments) < len(block):
