@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from ipaddress import ip_address
 from struct import pack
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kinspect.exports.chosenpackets import SPANS_KEPT, EndPair, Spans
 from kinspect.filters.filter import Filter
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine, Line
+from kinspect.kafka.fields.secrets import TOPICS
+from kinspect.kafka.view.view import View
 from kinspect.kafka.wire.learnednames import LearnedNames
 from kinspect.kafka.wire.lineorder import LineKey
 from kinspect.kafka.wire.pair import KAFKA, SASL_TOKEN
@@ -26,10 +29,20 @@ ENDED: Final = ("closed", "reset")
 """Reasons of unanswered requests that a packet shows."""
 STARTS: Final[frozenset[int | None]] = schema.apis_with("begins", "login", "connection") | {None}
 """APIs, and raw SASL tokens, that show who the client is."""
+RECORDS: Final = View(records=True)
 NO_ID: Final = -(1 << 31) - 1
 LAST_ID: Final = 1 << 31
 STARTS_KEPT: Final = 16
 """Number of exchanges that are kept of a connection until one passes."""
+
+
+def _topic_ids(value: Any) -> Iterator[str]:
+    """The topic ids in a line, also in records."""
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    if isinstance(value, dict) and isinstance(value.get("topic_id"), str):
+        yield value["topic_id"]
+    for each in parts:
+        yield from _topic_ids(each)
 
 
 class Choice(Sink):
@@ -150,6 +163,8 @@ class Choice(Sink):
             *exchange.summary.topic_ids,
             *(topic_id for _, topic_id in exchange.session_topics if topic_id),
         ]
+        if not TOPICS.isdisjoint(exchange.summary.topics):
+            ids += _topic_ids(RECORDS.exchange(exchange))
         broker = exchange.connection.broker_ip, exchange.connection.broker_port
         keys = self.names.sources(ids, broker, exchange.key)
         return [key for key in keys if self._alone or key[2] != exchange.key[2]]

@@ -26,6 +26,7 @@ NANO, ERRORS = CAPTURES / "4.4.0/nano.pcap", CAPTURES / "4.4.0/errors_java.pcap.
 KEYLOG = CAPTURES / "tls/sasl_ssl_tls12.keys.log"
 SAMPLE = {
     "4.4.0/errors_java.pcap.gz",
+    "2.8.1/kraft-2nodes.pcap.gz",
     "4.3.1/txn_java.pcap.gz",
     "connect/reset_java.pcap.gz",
     "tls/tls12_chacha_dsb.pcapng.gz",
@@ -54,7 +55,7 @@ def read(kinspect):
 
     def run(*arguments):
         found = []
-        result = kinspect("read", "-q", "--format", "jsonl", *arguments)
+        result = kinspect("read", "-q", "--format", "jsonl", "--records", *arguments)
         for line in map(json.loads, result.out.splitlines()):
             for side in ("request", "response"):
                 if line[side]:
