@@ -55,6 +55,8 @@ NOT_ITS_OWN: Final = FENCING | {UNANSWERED}
 _FETCHED: Final = frozenset({"replica_id", "replica_state", "isolation_level", "group_id"})
 RANGES_KEPT: Final = 1_000_000
 """Ranges of offsets that were seen, of all partitions."""
+_NOT_OF_ROWS: Final = "timestamp_ms", "key_decoded", "value_decoded"
+"""Keys of records that rows do not have as they are."""
 MOST_SEQUENCE: Final = 0x7FFFFFFF
 VERSION_2: Final = 2
 
@@ -430,20 +432,14 @@ def batch_rows(around: Struct, where: Struct, batch: Struct, offsets: Iterable[i
         "crc_ok": batch["crc_ok"],
     }
     rows = []
+    time, text = None, None
     for record, offset in zip(batch["records"], offsets, strict=True):
-        time = record["timestamp_ms"]
-        row = {
-            **of_batch,
-            "record_timestamp": None if time is None else iso_time(time * NS_PER_MS),
-            "offset": offset,
-            "key": record["key"],
-            "key_encoding": record["key_encoding"],
-            "value": record["value"],
-            "value_encoding": record["value_encoding"],
-            "headers": record["headers"],
-            "key_size": record["key_size"],
-            "value_size": record["value_size"],
-        }
+        if record["timestamp_ms"] != time:
+            time = record["timestamp_ms"]
+            text = None if time is None else iso_time(time * NS_PER_MS)
+        row = {**of_batch, **record, "record_timestamp": text, "offset": offset}
+        for name in _NOT_OF_ROWS:
+            row.pop(name, None)
         if first is not None:
             # Compaction leaves out records, and never moves others.
             row["sequence"] = (first + record["offset"] - base) & MOST_SEQUENCE
