@@ -361,10 +361,20 @@ def test_records(kinspect, sample, form):
         records(*filters),
         records("--payload", "text"),
         records("--payload", "text", *filters),
+        records("--payload", "auto"),
         records("--payload", "text", "--show-secrets"),
     ]
-    assert [shows(SECRET, out) for out in shown] == [False] * 4 + [True]
-    assert [shows(PAYLOAD, out) for out in shown] == [False, False, True, True, True]
+    assert [shows(SECRET, out) for out in shown] == [False] * 5 + [True]
+    assert [shows(PAYLOAD, out) for out in shown] == [False, False, True, True, True, True]
+
+
+@pytest.mark.parametrize("form", ["table", "jsonl", "csv"])
+def test_telemetry(kinspect, sample, form):
+    found = kinspect("telemetry", sample.path, "--format", form, "--wide")
+    assert found.status == 0
+    shown = f"{found.out}{found.err}".encode()
+    assert not shows(SECRET, shown)
+    assert not shows(PAYLOAD, shown)
 
 
 WITH_BODIES = {each.__name__: each for each in (python, explorer, rows_of_spark)}
@@ -484,7 +494,7 @@ def test_messages_of_errors(kinspect, sample, tmp_path):
 def test_all_outputs_are_known():
     """What is added here is to be searched above."""
     assert {*commands()} - {*answers()} == set(
-        "read live records export explore decode schema pipeline completion".split()
+        "read live records telemetry export explore decode schema pipeline completion".split()
     )
     options = {each.name for each in fields(View) if each.init}
     assert options == set("records payload show_secrets int64 fields body nulls users max_line".split())
