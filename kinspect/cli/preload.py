@@ -33,7 +33,7 @@ PRELOADS = (
         (
             *(each.module for each in FORMATS.values() if each.module is not None and each.extra is None),
             *"""
-            kinspect.answers.layout
+            kinspect.answers.layout kinspect.records.pushedmetrics
             kinspect.tls.decryptor kinspect.tls.protection kinspect.tls.keyderivation kinspect.protocol.interpreter
             kinspect.tui.live.screen kinspect.tui.live.liveloop
             cramjam crc32c scapy.arch.common base64 cbor2 ctypes.util decimal difflib fnmatch ipaddress json

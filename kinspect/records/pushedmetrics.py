@@ -9,7 +9,7 @@ Sources: KIP-714; OpenTelemetry's metrics.proto, common.proto and resource.proto
 from __future__ import annotations
 
 import struct
-from base64 import b64encode
+from binascii import b2a_base64
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -32,6 +32,8 @@ MOST_NESTED: Final = 8
 """Lists within lists of an attribute's value."""
 NO_VALUE: Final = 1
 """Flag of a point: nothing was recorded."""
+_AROUND: Final = ("resource", "scope")
+_OF_METRIC: Final = ("metric", "type", "temporality", "monotonic", "unit")
 TEMPORALITIES: Final = {1: "delta", 2: "cumulative"}
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _SIZES: Final = {_FIXED64: 8, _FIXED32: 4}
@@ -60,6 +62,27 @@ def read_push(codec: int, data: bytes) -> Iterator[Struct]:
         if number == MOST_POINTS:
             raise PushError(f"has more than {MOST_POINTS} points: the others are left out")
         yield point
+
+
+def decode_push(codec: int, data: bytes) -> list[Struct] | None:
+    """The metrics of a push, each with its points, below what they are of; None if not all can be read."""
+    found: list[Struct] = []
+    try:
+        for point in read_push(codec, data):
+            of, metric = ({name: point.pop(name) for name in names} for names in (_AROUND, _OF_METRIC))
+            metrics = _below(found, of, "metrics")
+            _below(metrics, metric, "points").append(point)
+    except PushError:
+        return None
+    return found
+
+
+def _below(found: list[Struct], one: Struct, name: str) -> list[Struct]:
+    """The list `name` of the last one that was found, or of this one, if it is another."""
+    if not found or any(found[-1][key] != value for key, value in one.items()):
+        found.append({**one, name: []})
+    below: list[Struct] = found[-1][name]
+    return below
 
 
 class _PushReader:
@@ -202,7 +225,7 @@ class _PushReader:
             elif number == 6:
                 shown = self._set(value, 1, depth + 1)
             elif number == 7 and isinstance(value, memoryview):
-                shown = b64encode(value).decode("ascii")
+                shown = b2a_base64(value, newline=False).decode("ascii")
         return shown
 
     # ---------------------------------------------------------------------- protobuf

@@ -142,3 +142,29 @@ def test_a_push_that_was_not_captured_whole_says_so(rows, pushed):
         "app",
         "the metrics were not captured whole, or cannot be decoded",
     )
+
+
+def test_bodies_have_the_same_metrics(kinspect, rows):
+    def points(*options):
+        command = ("read", CAPTURE, "-q", "--format", "jsonl", "--api", "PushTelemetry", *options)
+        for line in map(json.loads, kinspect(*command).out.splitlines()):
+            for around in line["request"]["body"]["metrics_decoded"]:
+                for metric in around["metrics"]:
+                    for point in metric["points"]:
+                        yield around["resource"], metric["metric"], point["attributes"], point["value"]
+
+    names = ("resource", "metric", "attributes", "value")
+    told = [tuple(row[name] for name in names) for row in rows(CAPTURE, "--metric", "*")]
+    assert [*points()] == told
+    assert [*points("--fields", "request.body.metrics_decoded")] == told
+    paths = ("resource", "metrics.metric", "metrics.points.attributes", "metrics.points.value")
+    assert [*points("--fields", ",".join(f"request.body.metrics_decoded.{each}" for each in paths))] == told
+    texts = [value for *_, value in points("--int64", "string")]
+    assert texts == [str(value) if type(value) is int else value for *_, value in told]
+
+
+def test_a_body_that_is_no_metrics_has_only_bytes(kinspect, pushed):
+    out = kinspect("read", pushed((0, b"\x0a\x05abc", 0), (0, b"", 0)), "-q", "--format", "jsonl").out
+    bodies = [json.loads(line)["request"]["body"] for line in out.splitlines()]
+    assert [body.get("metrics_decoded") for body in bodies] == [None, []]
+    assert [body["metrics"] for body in bodies] == ["CgVhYmM=", ""]

@@ -39,8 +39,10 @@ if TYPE_CHECKING:
 
 
 PROTOCOL_TYPE: Final = "protocol_type"
+PUSH_CODEC: Final = "compression_type"
 # Messages whose bytes are shown only where their meaning is known.
 _ENVELOPES: Final = frozenset({"EnvelopeRequest", "EnvelopeResponse"})
+_PUSHED: Final = "PushTelemetryRequest", "metrics"
 _ANSWERED_TOKEN: Final = "SaslAuthenticateResponse", "auth_bytes"
 _TEXTS: Final = frozenset({"string", "bytes"})
 _REQUEST_DATA: Final = frozenset({REQUEST_DATA})
@@ -51,7 +53,7 @@ class Scope:
     """Context of the field that is being shown. `redactions` counts the secrets and record sets left out so far."""
 
     __slots__ = """
-        _exchange _message _room _summary protocol_type redactions logger sensitive topic
+        _exchange _message _room _summary codec protocol_type redactions logger sensitive topic
     """.split()
 
     def __init__(
@@ -66,6 +68,7 @@ class Scope:
         self._summary = summary
         self._room: RecordRoom | None = None
         self.protocol_type = protocol_type
+        self.codec = -1
         self.topic: str | None = None
         self.sensitive = False
         self.logger = False
@@ -232,6 +235,8 @@ class _BodyWriter:
         names = {field.name for field in fields}
         if PROTOCOL_TYPE in names:
             yield _enter_group
+        if PUSH_CODEC in names:
+            yield _enter_push
         if any(map(entities.is_topic, fields)) and _holds_records(fields):
             yield _topic_enter(fields)
         if TYPE_FIELD in names and _has_secrets(fields):
@@ -261,6 +266,8 @@ class _BodyWriter:
         place = (self._layout.name, name)
         if place in GROUP_BYTES:
             return self._read_bytes(name, self._group_bytes(GROUP_BYTES[place]), False), True
+        if place == _PUSHED:
+            return self._read_bytes(name, self._pushed_metrics, False), True
         if (
             self._layout.name in _ENVELOPES
             and field.type == "bytes"
@@ -306,6 +313,12 @@ class _BodyWriter:
             return None if found is None else readings.struct(found, scope, reader[0], found["version"])
 
         return read
+
+    def _pushed_metrics(self, value: Any, scope: Scope) -> Any:
+        from kinspect.records.pushedmetrics import decode_push
+
+        found = decode_push(scope.codec, value)
+        return _integers_as_text(found) if self._view.readings.int64_text else found
 
     def _envelope(self, name: str) -> Form:
         """Reader of the bytes of an Envelope."""
@@ -390,6 +403,14 @@ def _formed(name: str, array: bool, form: Form) -> Edit:
     return each if array else one
 
 
+def _integers_as_text(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _integers_as_text(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_integers_as_text(item) for item in value]
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
 def _config_value(telling: tuple[str, ...]) -> Edit:
     """Edit of a config's value. `telling`: the fields that mark secrets; it is one if the message ends before them."""
 
@@ -420,6 +441,10 @@ def _topic_id(name_fields: tuple[str, ...]) -> Edit:
 
 def _enter_group(struct: Struct, scope: Scope) -> None:
     scope.protocol_type = struct.get(PROTOCOL_TYPE)
+
+
+def _enter_push(struct: Struct, scope: Scope) -> None:
+    scope.codec = struct.get(PUSH_CODEC, -1)
 
 
 def _enter_config(struct: Struct, scope: Scope) -> None:

@@ -14,7 +14,7 @@ from kinspect.wording import did_you_mean
 
 SUFFIXES: Final = (DECODED, SIZE)
 DERIVED: Final = frozenset(
-    # Record sets, batches and records; decoded bytes, and the message inside an Envelope.
+    # Record sets, batches and records; decoded bytes, the message inside an Envelope, and pushed metrics.
     f"""
     topic_name_resolved {UNKNOWN_TAGS} tag bytes
     batches partial_bytes base_offset last_offset magic compression count size crc_ok timestamp_type
@@ -22,6 +22,7 @@ DERIVED: Final = frozenset(
     partition_leader_epoch is_transactional is_control records offset timestamp_ms key key_encoding value
     value_encoding headers
     type version data api api_key api_version correlation_id client_id body
+    resource scope metric temporality monotonic unit points attributes start_time_ns time_ns histogram
     """.split()
 )
 

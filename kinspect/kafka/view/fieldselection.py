@@ -31,6 +31,8 @@ _CONTEXT: Final = frozenset(
         TYPE_FIELD,
         # the protocol of the group members' bytes
         "protocol_type",
+        # the codec of pushed metrics
+        "compression_type",
     }
 )
 
