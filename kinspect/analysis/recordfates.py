@@ -75,13 +75,13 @@ class _LogPart:
 
 class RecordFates:
     """Decides batches by what the capture shows of their transactions' ends. `decided` has the outcomes since it was
-    emptied, by numbers that `fate` returned; None is unknown. `opened`: where the first open transaction of a partition
-    begins, once all is decided."""
+    emptied, by numbers that `fate` returned; None is unknown. `first_open`: the first offset of a partition's open
+    transactions, once all is decided."""
 
     def __init__(self, room: int = KEPT) -> None:
         self.decided: list[tuple[int, str | None]] = []
         self.dropped = 0
-        self.opened: dict[Place, int] = {}
+        self.first_open: dict[Place, int] = {}
         self._room = room
         self._number = 0
         self._waiting: OrderedDict[SentBatch, _WaitingBatch] = OrderedDict()
@@ -89,6 +89,8 @@ class RecordFates:
         self._known: dict[SentBatch, str] = {}
         self._ends: dict[int, list[_TransactionEnd]] = {}
         self._logs: dict[Place, _LogPart] = {}
+        # Last stable offsets: transactions that began before them have ended.
+        self._stable: dict[Place, int] = {}
         # Producers whose transactions' ends are seen, and the client that asks for them.
         self._coordinated: dict[int, ClientKey] = {}
         # When requests of a client, of any at its address, or of any at all may have been lost last.
@@ -173,8 +175,8 @@ class RecordFates:
         """The capture is over."""
         for batch, waiting in self.give_up():
             if waiting.offset is not None:
-                first = self.opened.get(batch.place, waiting.offset)
-                self.opened[batch.place] = min(first, waiting.offset)
+                first = self.first_open.get(batch.place, waiting.offset)
+                self.first_open[batch.place] = min(first, waiting.offset)
 
     def give_up(self, last: int | None = None) -> list[tuple[SentBatch, _WaitingBatch]]:
         """Decide the batches that wait, up to the one of this number; return those whose transaction is open: its end
@@ -186,7 +188,8 @@ class RecordFates:
             # Without an offset a broker did not say that it took the batch.
             is_taken = waiting.sent is not None and waiting.offset is not None
             is_seen = batch.producer in self._coordinated and not waiting.lost and is_taken
-            is_open = is_seen and (waiting.sent or 0) > self._last_gap
+            is_ended = is_taken and (waiting.offset or 0) < self._stable.get(batch.place, 0)
+            is_open = is_seen and not is_ended and (waiting.sent or 0) > self._last_gap
             if is_open:
                 found.append((batch, waiting))
             self._decide(batch, ONGOING if is_open else None)
@@ -227,6 +230,11 @@ class RecordFates:
                 self.settle(batch, end.outcome)
 
     # ------------------------------------------------------------------ by offsets
+
+    def note_stable(self, place: Place, offset: int) -> None:
+        """A broker told the last stable offset of a partition."""
+        self._stable[place] = max(offset, self._stable.pop(place, 0))
+        drop_oldest(self._stable, self._room)
 
     def read(
         self, place: Place, ranges: Iterable[Range], markers: Mapping[int, Iterable[tuple[int, bool]]]

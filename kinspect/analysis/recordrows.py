@@ -143,7 +143,7 @@ class RecordRows:
     def is_behind_open(self, row: Struct) -> bool:
         """Whether a record that was passed on stands behind a transaction that was left open: no consumer of committed
         records gets it before that ends."""
-        first = self._fates.opened.get(_place(row))
+        first = self._fates.first_open.get(_place(row))
         return first is not None and row["offset"] is not None and row["offset"] > first
 
     def let_go(self, now: int) -> Iterator[Rows]:
@@ -236,6 +236,8 @@ class RecordRows:
                 for batch, is_aborted in zip(batches, are_aborted(batches, told), strict=True):
                     if batch["is_transactional"] and not batch["is_control"]:
                         self._fates.settle(_sent(where, batch), ABORTED if is_aborted else COMMITTED)
+            if part.get("last_stable_offset", -1) > 0:
+                self._fates.note_stable(_place(where), part["last_stable_offset"])
             self._read(exchange, where, batches)
             for batch in batches:
                 if batch["is_control"] and not self._control:

@@ -152,5 +152,8 @@ def _batch_rows(view: View, records: bool) -> Callable[[Exchange], Iterator[Tabl
 def _told(exchange: Exchange, line: TableRow) -> Iterator[Rows]:
     """The rows that `kinspect records` has of an exchange, as if there was no other."""
     maker = RecordRows(lambda _, __: line, lambda rows: rows, control=True)
-    yield from maker.take(exchange)
-    yield from maker.finish()
+    try:
+        yield from maker.take(exchange)
+        yield from maker.finish()
+    finally:
+        maker.close()

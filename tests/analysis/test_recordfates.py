@@ -146,6 +146,16 @@ def test_another_end_may_be_lost_of_either_client(lossy, end):
     assert outcomes(fates) == {number: None}
 
 
+def test_a_transaction_before_the_last_stable_offset_has_ended_somehow():
+    fates = RecordFates()
+    fates.begin_producer(1, 7, 0, ME)
+    ended, left = fates.fate(sent(0), 5, 10)[1], fates.fate(sent(1), 10, 11)[1]
+    for offset in (10, 4):
+        fates.note_stable(T0, offset)
+    assert outcomes(fates) == {ended: None, left: "open"}
+    assert fates.first_open == {T0: 10}
+
+
 def test_a_gap_that_is_told_late_hides_none_that_came_after_it():
     fates = RecordFates()
     fates.begin_producer(1, 7, 0, ME)
