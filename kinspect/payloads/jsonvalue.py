@@ -22,7 +22,7 @@ def json_value(data: bytes) -> Any:
     """The value of this JSON. Raises ValueError for what is none, and KinspectError if it cannot be shown."""
     try:
         value = _exact(data) if _LONG_NUMBER.search(data) else orjson.loads(data)
-    except (ValueError, RecursionError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         if _BEGINS.match(data) and (isinstance(error, RecursionError) or _TOO_DEEP.search(str(error))):
             raise KinspectError("nested too deeply to be shown as JSON") from None
         raise ValueError from None
@@ -41,7 +41,10 @@ def printed(value: Any) -> bytes:
 
 
 def _exact(data: bytes) -> Any:
-    return json.loads(data, parse_int=_integer, parse_float=_float, parse_constant=_nothing)
+    value = json.loads(data.decode(), parse_int=_integer, parse_float=_float, parse_constant=_nothing)
+    # It takes half a surrogate pair, which is no text.
+    orjson.dumps(value)
+    return value
 
 
 def _integer(digits: str) -> int | str:

@@ -48,6 +48,21 @@ def test_json_is_what_parses_and_auto_what_the_bytes_are(value, json, auto):
         assert row["problem"] is None
 
 
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        (rb'[%s, "\ud800"]', "utf-8"),
+        (rb'{"\udc00": %s}', "utf-8"),
+        (b'[%s, "\xed\xa0\x80"]', "base64"),
+        (b"\xef\xbb\xbf[%s]", "utf-8"),
+    ],
+)
+def test_a_long_number_makes_no_json_of_what_is_none(text, encoding):
+    for form in ("json", "auto"):
+        rows = [shown(form, text % number) for number in (b"1", b"1234567890123456789")]
+        assert [(row["value_encoding"], row["problem"]) for row in rows] == [(encoding, None)] * 2
+
+
 @pytest.mark.parametrize("depth", [254, 900, 10**6])
 @pytest.mark.parametrize("form", ["json", "auto"])
 def test_json_that_is_nested_too_deeply_is_text_and_a_problem(form, depth):
