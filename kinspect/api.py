@@ -41,6 +41,7 @@ TYPES: dict[str, tuple[Any, str]] = {
     "topic_names": (Mapping | None, "a dict of topic ids and names"),
     "caps": (Caps | None, "a kinspect.Caps"),
     "schema": (str | PathLike | None, "the path of message definitions"),
+    "schema_registry": (str | PathLike | None, "the path of schemas"),
 }
 """Options: the type, and its words."""
 
@@ -154,6 +155,7 @@ def records_of(
     from kinspect.filters.recordfilters import RECORD_FILTERS, SHARED, RecordFilter
     from kinspect.payloads.payloadforms import AS_THEY_ARE, PayloadForms
 
+    _check_types(once=once, control=control, show_secrets=show_secrets, schema_registry=schema_registry)
     decoder = None
     if schema_registry is not None:
         from kinspect.payloads.payloaddecoder import open_decoder
@@ -161,7 +163,7 @@ def records_of(
         if payload != AS_THEY_ARE:
             raise KinspectError(f"schema_registry is for payload={AS_THEY_ARE!r}")
         decoder = open_decoder(fspath(schema_registry))
-    _check_types(payload=payload, once=once, control=control, show_secrets=show_secrets)
+    forms = PayloadForms(payload, decoder)
     use_schema(schema)
     given = values_from(filters, {**FILTERS, **RECORD_FILTERS})
     exchanges: Any = {name: value for name, value in given.items() if name in FILTERS.keys() - SHARED}
@@ -169,7 +171,7 @@ def records_of(
     begun = cache(begin)
     choice = RecordFilter(given, lambda: begun().filter.start, named)
     view = View(show_secrets=show_secrets)
-    found = PassingRecords(view, choice, PayloadForms(payload, decoder), once=once, control=control)
+    found = PassingRecords(view, choice, forms, once=once, control=control)
     return _records(begun, found)
 
 

@@ -606,6 +606,8 @@ def test_records_come_as_packets_do():
         ({"offset": "9..5"}, "^filter offset: '9..5' is empty"),
         ({"committed": 1}, "^filter committed: 1 is neither True nor False"),
         ({"payload": "json5"}, "^payload cannot be 'json5'"),
+        ({"payload": ["auto"]}, r"^payload cannot be \['auto'\]; it is one of .*, auto$"),
+        ({"payload": "auto", "schema_registry": 5}, "^schema_registry: cannot be of type int: give the path"),
         ({"once": "yes"}, "^once: cannot be of type str"),
     ],
 )
