@@ -49,7 +49,7 @@ class SaveFiles:
         self._saving = saving
         self._series = FileSeries(saving.path, saving.rotation, self._put, self._rotate)
         self._drops: Sequence[int] = ()
-        self._prelude = prelude
+        self._prelude = [prelude]
         self._start_ns = start_ns
         self._secrets: deque[bytes] = deque()
         self._secrets_size = 0
@@ -68,7 +68,9 @@ class SaveFiles:
     def describe(self, blocks: bytes, anew: bool = False) -> None:
         """Write blocks on how packets behind them are to be read, with which later files begin too. `anew`: those
         before do not count any more, as a new section begins."""
-        self._prelude = blocks if anew else self._prelude + blocks
+        if anew:
+            self._prelude.clear()
+        self._prelude.append(blocks)
         self._write(blocks)
 
     def packets(self, blocks: list[bytes], drops: Sequence[int]) -> None:
@@ -124,7 +126,7 @@ class SaveFiles:
         self.names.append(name)
         self._series.begin()
         try:
-            self._write(self._prelude, *map(secrets_block, self._secrets))
+            self._write(*self._prelude, *map(secrets_block, self._secrets))
         except CaptureError:
             # A file without its first blocks cannot be read.
             if self._regular:

@@ -6,6 +6,7 @@ order of the new file, and interfaces that are described alike are one.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from struct import Struct, error, pack
 from typing import TYPE_CHECKING, Final
@@ -229,6 +230,7 @@ class _PcapngInput(_Input):
         self._at = 0
         self._order = LITTLE
         self._interfaces: list[tuple[bytes, int]] = []
+        self._alike: Counter[bytes] = Counter()
 
     def copy(self, block: Block, index: int, added: Sequence[Option]) -> bytes:
         self._advance(block.first_frame + index)
@@ -267,11 +269,11 @@ class _PcapngInput(_Input):
             self._at += 1
             if found.startswith(pcapng.MAGIC):
                 self._order = pcapng.BYTE_ORDER_MARKS[found[8:12]]
-                self._interfaces = []
+                self._interfaces, self._alike = [], Counter()
             else:
                 described = self._written(found)
-                same = sum(each == described for each, _ in self._interfaces)
-                self._interfaces.append((described, same))
+                self._interfaces.append((described, self._alike[described]))
+                self._alike[described] += 1
 
     def _written(self, found: bytes) -> bytes:
         """An interface block as the new file has it."""

@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import shutil
+import sys
 from itertools import pairwise
 from struct import pack, unpack_from
 
@@ -19,8 +20,9 @@ from support.pcap import Conversation, pcap
 from support.wrap import fragmented
 
 from kinspect.capture import open_timeline
+from kinspect.capture.writer import interface_block, packet_block, section
 from kinspect.cli import exportcommand, interrupt
-from kinspect.exports import chosenpackets
+from kinspect.exports import chosenpackets, packetcopy
 
 NANO, ERRORS = CAPTURES / "4.4.0/nano.pcap", CAPTURES / "4.4.0/errors_java.pcap.gz"
 KEYLOG = CAPTURES / "tls/sasl_ssl_tls12.keys.log"
@@ -281,6 +283,36 @@ def test_what_pcapng_says_of_packets_stays(exported, tmp_path, kind):
         (b"quiet0", 1 if kind == 3 else 0),
     ):
         assert found.count(part) == count, part
+
+
+def calls(run):
+    """Number of functions of the module that copies packets that are called."""
+    found = 0
+
+    def note(frame, event, _):
+        nonlocal found
+        found += event == "call" and frame.f_code.co_filename == packetcopy.__file__
+
+    sys.setprofile(note)
+    try:
+        run()
+    finally:
+        sys.setprofile(None)
+    return found
+
+
+def test_many_interfaces_that_are_described_alike(exported, tmp_path):
+    path, found = tmp_path / "made.pcapng", []
+    for times in (3, 6):
+        taken = [packet for packet in packets(NANO) for _ in range(times)]
+        count = len(taken)
+        parts = [section(), *[interface_block(1)] * count]
+        parts += [packet_block(at, each.time, each.data, len(each.data)) for at, each in enumerate(taken)]
+        path.write_bytes(b"".join(parts))
+        found.append(calls(lambda: exported(path)))
+        assert rows(path) == rows(tmp_path / "out.pcapng")
+        assert (tmp_path / "out.pcapng").read_bytes().count(interface_block(1)) == count
+    assert found[1] <= 2 * found[0]
 
 
 def beats(port, name, errors=(0,)):
