@@ -41,7 +41,7 @@ from kinspect.cli.types import SIZE
 from kinspect.errors import CaptureError, KinspectError
 from kinspect.exports.choice import Choice
 from kinspect.exports.chosenpackets import SPANS_KEPT, ChosenPackets
-from kinspect.exports.packetcopy import PacketCopy, describe_captures
+from kinspect.exports.packetcopy import PacketCopy, resolution, section_of
 from kinspect.output import JSONL
 from kinspect.sink import CONNECTION, EXCHANGE, SUMMARY
 from kinspect.wording import counted
@@ -137,7 +137,7 @@ def _write(run: ReadRun, choice: Choice, read: Timeline, saving: SaveOptions) ->
     shows = progress.wanted(run.options.values["progress"])
     shown = progress.of_reading(again, "writing") if shows else None
     try:
-        saved = SaveFiles(saving, describe_captures(read.findings), 0)
+        saved = SaveFiles(saving, section_of(read.findings) + resolution(read.findings), 0)
         copy = PacketCopy(again, read.findings, saved)
         try:
             _copy(run, choice, again, copy, shown)

@@ -242,14 +242,13 @@ class _PcapngInput(_Input):
 
     def _copied(self, block: Block, index: int, added: Sequence[Option]) -> bytes:
         data, start, time = block.data, block.starts[index], block.times[index]
-        kind, length = self._order.u32_pair(data, start - _BEFORE_SIMPLE)
-        if time is None and kind == pcapng.SIMPLE_PACKET:
+        head = start - _BEFORE_PACKET
+        if time is None and not self._has_time(data, head):
             self._to.interface(*self._interfaces[0], first=True)
+            length, wire = self._order.u32_pair(data, start - 8)
             size = length - _BEFORE_SIMPLE - 4
-            wire = self._order.u32(data, start - 4)[0]
             # Such a block has no options.
             return block_of(pcapng.SIMPLE_PACKET, pack("<I", wire) + data[start : start + size])
-        head = start - _BEFORE_PACKET
         kind, length, interface, high, low, captured, wire = self._order.packet_block(data, head)
         if kind == pcapng.OLD_PACKET:
             interface = self._order.option(data, start - 20)[0]
@@ -261,6 +260,12 @@ class _PcapngInput(_Input):
             options = own[:-_END_OF_OPTIONS] + options if options else own
         ticks = self._ticks(time) if self._shifted else high << 32 | low
         return enhanced_block(number, ticks, data[start : start + captured], wire, options)
+
+    def _has_time(self, data: bytes, head: int) -> bool:
+        """True if a block begins at `head` whose packets have times, though they may be beyond those that are read."""
+        kind, length = self._order.u32_pair(data, head) if head >= 0 else (pcapng.SIMPLE_PACKET, 0)
+        again = data[head + length - 4 : head + length]
+        return kind in (pcapng.OLD_PACKET, pcapng.ENHANCED_PACKET) and again == data[head + 4 : head + 8]
 
     def _advance(self, frame: int) -> None:
         """Go on to the section and the interfaces of a packet."""
@@ -298,8 +303,3 @@ def _pcap_layout(path: str, shifted: bool) -> tuple[int, int]:
         return _MICROSECONDS if variant.fraction_ns == NS_PER_US and not shifted else _NANOSECONDS, snaplen
     finally:
         source.close()
-
-
-def describe_captures(findings: Findings) -> bytes:
-    """What the new file begins with."""
-    return section_of(findings) + resolution(findings)

@@ -285,6 +285,20 @@ def test_what_pcapng_says_of_packets_stays(exported, tmp_path, kind):
         assert found.count(part) == count, part
 
 
+@pytest.mark.parametrize("order", "<>")
+@pytest.mark.parametrize("kind", [6, 2])
+def test_times_that_are_not_read_stay(exported, tmp_path, kind, order):
+    # Its lower half is the type of simple packet blocks.
+    ticks = 0xFFFFFFFF << 32 | 3
+    taken = [packet._replace(time=(ticks + 100_000_000) * 1000) for packet in packets(NANO)]
+    path = tmp_path / "made.pcapng"
+    path.write_bytes(written(order, kind, taken))
+    _, out = exported(path)
+    assert rows(out) == rows(path)
+    assert {time for time, *_ in rows(out)} == {None}
+    assert out.read_bytes().count(pack("<II", ticks >> 32, 3)) == len(taken)
+
+
 def calls(run):
     """Number of functions of the module that copies packets that are called."""
     found = 0
