@@ -87,7 +87,7 @@ class _PlainConnection:
     def __init__(
         self, connection: Connection, found: Encrypted, keylog: KeyLog, made: list[PlainPacket]
     ) -> None:
-        self._ends = connection.addresses
+        self._connection, self._ends = connection, connection.addresses
         self._until = found.until
         self._made = made
         self._numbers = [0, 0]
@@ -112,8 +112,8 @@ class _PlainConnection:
 
     def closed(self, time: int | None, frame: int, reason: str) -> None:
         self._decryptor.closed(False)
-        if reason == "reset":
-            self._put(0, time, frame, RST | ACK)
+        if reason == "reset" and self._connection.reset is not None:
+            self._put(self._connection.reset[2], time, frame, RST | ACK)
 
     def _plain(self, direction: int, time: int | None, frame: int, plaintext: bytes) -> None:
         for start in range(0, len(plaintext), _LARGEST):

@@ -15,8 +15,8 @@ from support.captures import CAPTURES
 from support.client import Client, recorded
 from support.decoded import keylog_beside
 from support.formats import WRITERS
-from support.packets import packets
-from support.pcap import Conversation, pcap
+from support.packets import packets, tcp
+from support.pcap import ACK, FIN, RST, Conversation, pcap
 from support.wrap import fragmented
 
 from kinspect.capture import open_timeline
@@ -158,6 +158,21 @@ def test_plaintext_is_read_as_what_was_encrypted(read, exported, path):
         timeline = open_timeline([out])
         assert {link for block in timeline for link in block.link_types} <= ({101} if expected else set())
         assert timeline.secrets == []
+
+
+@pytest.mark.parametrize("by_client", [True, False])
+def test_a_reset_is_its_senders(exported, tmp_path, by_client):
+    source, path = CAPTURES / "tls/tls13.pcap.gz", tmp_path / "made.pcap"
+    taken = [(packet, tcp(packet.data)) for packet in packets(source)]
+    end = next(at for at, (_, part) in enumerate(taken) if part.flags & FIN)
+    own = [each for each in taken[:end] if {*each[1].ends} == {*taken[end][1].ends}]
+    client = own[0][1].ends[0]
+    last = [part for _, part in own if (part.ends[0] == client) == by_client][-1]
+    reset = own[-1][0]._replace(data=last.carrying(last.seq + len(last.carried), b"", RST | ACK, 1))
+    path.write_bytes(WRITERS["pcap"]([*(packet for packet, _ in own), reset]))
+    _, out = exported(path, *keys(source), "--decrypted")
+    data = rows(out)[-1][2]
+    assert (data[12:16] + data[20:22], data[33]) == (last.ends[0], RST | ACK)
 
 
 def comments(path):
