@@ -158,11 +158,12 @@ def records_of(
     _check_types(once=once, control=control, show_secrets=show_secrets, schema_registry=schema_registry)
     decoder = None
     if schema_registry is not None:
-        from kinspect.payloads.payloaddecoder import open_decoder
+        from kinspect.payloads.payloaddecoder import PayloadDecoder
+        from kinspect.payloads.schemafiles import SchemaFiles
 
         if payload != AS_THEY_ARE:
             raise KinspectError(f"schema_registry is for payload={AS_THEY_ARE!r}")
-        decoder = open_decoder(fspath(schema_registry))
+        decoder = PayloadDecoder(SchemaFiles(fspath(schema_registry)))
     forms = PayloadForms(payload, decoder)
     use_schema(schema)
     given = values_from(filters, {**FILTERS, **RECORD_FILTERS})

@@ -39,7 +39,6 @@ from kinspect.cli.readrun import LimitReachedError, ReadRun, RunOptions, open_ru
 from kinspect.cli.rules import OptionRule, check
 from kinspect.cli.schemaoption import SCHEMA
 from kinspect.cli.types import COUNT
-from kinspect.extras import need
 from kinspect.filters.filterdefinitions import FILTERS
 from kinspect.filters.recordfilters import RECORD_FILTERS, SHARED, RecordFilter
 from kinspect.kafka.exchange.lines import Line
@@ -165,10 +164,10 @@ def _decoder(path: str | None) -> PayloadDecoder | None:
     """What decodes payloads by the schemas of a folder or a file."""
     if path is None:
         return None
-    from kinspect.payloads.payloaddecoder import open_decoder
+    from kinspect.payloads.payloaddecoder import PayloadDecoder
+    from kinspect.payloads.schemafiles import SchemaFiles
 
-    need("payload", "--schema-registry")
-    return usage(lambda: open_decoder(path))
+    return PayloadDecoder(usage(lambda: SchemaFiles(path)))
 
 
 class RecordSink(Sink):

@@ -64,6 +64,8 @@ class PayloadDecoder:
     """Decodes payloads by the schemas of files."""
 
     def __init__(self, schemas: SchemaFiles) -> None:
+        """Raises MissingLibraryError where the extra is not installed."""
+        need("payload", OPTION)
         self._schemas = schemas
         self._opened: dict[int | str, SchemaDecoder | str] = {}
         self._failed: dict[int | str, int] = {}
@@ -162,13 +164,6 @@ class PayloadDecoder:
         except Exception as error:
             return f"the schema {key} cannot be used: {_reason(error)}"
         return decoder
-
-
-def open_decoder(path: str) -> PayloadDecoder:
-    """What decodes payloads by the schemas of a folder or a file. Raises MissingLibraryError where the extra is not
-    installed, and KinspectError for a faulty file."""
-    need("payload", OPTION)
-    return PayloadDecoder(SchemaFiles(path))
 
 
 def _payload(decoded: DecodedPayload, result: list[Any] | None) -> DecodedPayload:
