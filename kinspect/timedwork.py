@@ -18,7 +18,8 @@ class TimedWork:
     """Does `work` on items, in `seconds` of processor time for those that are given at once, and if that is not enough,
     for each. `fail` is called for an item that takes longer; `retries`: how often each was tried alone.
 
-    `memory`: bytes that the process may take beyond those that it begins with; what ends it then is an item's fault.
+    `memory`: bytes that the process may take beyond those that it begins with, on Linux; what ends it then is an item's
+    fault.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class TimedWork:
 
 
 def _contain(memory: int) -> None:
-    """Bound what this process may take; its end is no news."""
+    """Bound what this process may take, where the kernel tells what it takes (Linux); its end is no news."""
     import faulthandler
     import resource  # only for this
 
