@@ -51,7 +51,7 @@ class ChosenRecords:
         """The rows of a batch that are chosen, as they are shown."""
         self.found += len(rows)
         found = self._choice(rows)
-        self._forms.show(found)
+        self._forms.convert(found)
         return found
 
 

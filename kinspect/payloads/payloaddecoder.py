@@ -4,7 +4,7 @@ is bounded in time and memory there."""
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol
 
@@ -28,7 +28,6 @@ LONGEST, LONGER = 4 << 20, 8
 """Bytes of JSON that a payload may become, and how often its own bytes beyond that."""
 ROOM, TIMES = 32 << 20, 2
 """The same of the payloads of a batch."""
-_NO_ROOM = [None, None, "the payloads of its batch become too many bytes of JSON"]
 MODULES = {
     AVRO: "kinspect.payloads.avropayloads",
     JSON_SCHEMA: "kinspect.payloads.jsonpayloads",
@@ -46,6 +45,9 @@ class DecodedText(NamedTuple):
     json: bytes | None
     message: str | None = None
     problem: str | None = None
+
+
+_NO_ROOM = DecodedText(None, problem="the payloads of its batch become too many bytes of JSON")
 
 
 class SchemaDecoder(Protocol):
@@ -120,7 +122,7 @@ class PayloadDecoder:
             finally:
                 self._failed[key] = self._failed.get(key, 0) + self._work.retries - before
         text = f"too many payloads of the schema {key} took too much time or memory: none is decoded any more"
-        return [_NO_ROOM if room < 0 else [None, None, text]] * len(items)
+        return [_NO_ROOM if room < 0 else DecodedText(None, problem=text)] * len(items)
 
     def _note_failed(self, item: list[Any]) -> None:
         self._failed[item[0]] = self._failed.get(item[0], 0) + 1
@@ -166,7 +168,7 @@ class PayloadDecoder:
         return decoder
 
 
-def _payload(decoded: DecodedPayload, result: list[Any] | None) -> DecodedPayload:
+def _payload(decoded: DecodedPayload, result: Sequence[Any] | None) -> DecodedPayload:
     assert decoded.schema is not None
     if result is None:
         text = f"takes more than {SECONDS:g} s or {MEMORY >> 20} MiB to decode"

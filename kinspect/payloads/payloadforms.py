@@ -28,10 +28,11 @@ DECODED = "decoded"
 _NO_TEXT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
-Shown = tuple[Any, str | None]
+Converted = tuple[Any, str | None]
+"""A payload in a form, and its encoding there."""
 
 
-def payload_json(data: bytes | None) -> Shown:
+def payload_json(data: bytes | None) -> Converted:
     """Any JSON value, else as text."""
     if data is not None:
         try:
@@ -41,7 +42,7 @@ def payload_json(data: bytes | None) -> Shown:
     return payload_text(data)
 
 
-def payload_auto(data: bytes | None) -> Shown:
+def payload_auto(data: bytes | None) -> Converted:
     """An object or a list of JSON, or text without control characters, else base64. Other JSON is text as well."""
     if data is None:
         return None, None
@@ -53,7 +54,7 @@ def payload_auto(data: bytes | None) -> Shown:
     return _text(data)
 
 
-def _text(data: bytes) -> Shown:
+def _text(data: bytes) -> Converted:
     shown, encoding = payload_text(data)
     if encoding != BASE64 and _NO_TEXT.search(str(shown)):
         return base64_text(data), BASE64
@@ -86,16 +87,16 @@ class PayloadForms:
         if form not in FORMS:
             raise KinspectError(f"payload cannot be {form!r}; it is one of {', '.join(FORMS)}")
         self.form = form
-        forms: dict[str, Callable[[bytes | None], Shown]] = {
+        forms: dict[str, Callable[[bytes | None], Converted]] = {
             **PAYLOADS,
             JSON: payload_json,
             AS_THEY_ARE: payload_auto,
         }
-        self._shown_as = forms[form]
+        self._to_form = forms[form]
         self._decoder = decoder
 
     def decode(self, rows: list[Row]) -> None:
-        """Decode payloads that name a schema: rows have both as `DECODED` until they are shown."""
+        """Decode payloads that name a schema: rows have both as `DECODED` until they are converted."""
         if self.form != AS_THEY_ARE:
             return
         named = self._named(rows)
@@ -106,8 +107,8 @@ class PayloadForms:
         for (place, name), payload in zip(named, decoded, strict=True):
             rows[place][DECODED][name] = named[place, name][0], payload
 
-    def show(self, rows: list[Row]) -> None:
-        """Change the keys, values and headers of these rows."""
+    def convert(self, rows: list[Row]) -> None:
+        """Bring the keys, values and headers of these rows into the form."""
         if self.form == TEXT:
             return
         self.decode([row for row in rows if DECODED not in row])
@@ -123,10 +124,10 @@ class PayloadForms:
                     row[f"{name}_schema"] = _schema_of(row, name, schema, found)
                 if found.json is None:
                     told = problems if found.problem is None else []
-                    row[name], row[f"{name}_encoding"] = self._shown(name, data, schema, told)
+                    row[name], row[f"{name}_encoding"] = self._convert_payload(name, data, schema, told)
                 else:
                     row[name], row[f"{name}_encoding"] = orjson.loads(found.json), found.encoding
-            row["headers"] = [self._header(header, problems) for header in row["headers"]]
+            row["headers"] = [self._convert_header(header, problems) for header in row["headers"]]
             row["problem"] = "; ".join(problems) or None
 
     def close(self) -> None:
@@ -151,21 +152,23 @@ class PayloadForms:
                         found[place, name] = named, data
         return found
 
-    def _shown(self, name: str, data: bytes | None, named: NamedSchema | None, problems: list[str]) -> Shown:
+    def _convert_payload(
+        self, name: str, data: bytes | None, named: NamedSchema | None, problems: list[str]
+    ) -> Converted:
         try:
             if data is not None and named is not None and named.start:
-                inner = self._shown_as(data[named.start :])
+                inner = self._to_form(data[named.start :])
                 # The registry's JSON: nothing else begins so.
                 if inner[1] == JSON:
                     return inner
-            return self._shown_as(data)
+            return self._to_form(data)
         except KinspectError as error:
             problems.append(f"{name}: {error}")
             return payload_text(data) if data is None or self.form == JSON else _text(data)
 
-    def _header(self, header: Row, problems: list[str]) -> Row:
+    def _convert_header(self, header: Row, problems: list[str]) -> Row:
         data = payload_bytes(header["value"], header["value_encoding"])
-        value, encoding = self._shown(f"header {header['key']}", data, None, problems)
+        value, encoding = self._convert_payload(f"header {header['key']}", data, None, problems)
         return {"key": header["key"], "value": value, "value_encoding": encoding}
 
 

@@ -40,7 +40,7 @@ def show(tmp_path):
             path.write_text("".join(f"{json.dumps(entry)}\n" for entry in schemas))
         made.append(PayloadForms("auto", PayloadDecoder(SchemaFiles(str(path)))))
         rows = [row_of(*(each if isinstance(each, tuple) else (each,))) for each in payloads]
-        made[-1].show(rows)
+        made[-1].convert(rows)
         return rows
 
     yield run

@@ -14,7 +14,7 @@ GUID = UUID("89791762-2336-4186-9674-299b90a802e2")
 
 def shown(form, value, headers=(), key=None):
     rows = [row_of(value, headers, key)]
-    PayloadForms(form).show(rows)
+    PayloadForms(form).convert(rows)
     return rows[0]
 
 
