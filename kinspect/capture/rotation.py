@@ -25,7 +25,8 @@ class Rotation(NamedTuple):
 
 class FileSeries:
     """Pieces (lines, blocks of packets) that go whole into one file after the other, each within the limits of
-    `rotation`. A piece that is larger has a file for itself.
+    `rotation`. A piece that is larger has a file for itself. A file that begins with more than half of what it may have
+    gets as many bytes of pieces as it begins with: so little is written again for each file.
 
     `put` writes pieces into the file that is open, and adds their bytes to `size`. `turn` opens the file `next_name`
     and calls `begin`, or lets the old one go on with `again`. `last`: number of the last file that is there.
@@ -43,7 +44,7 @@ class FileSeries:
         self.path = path
         self._put, self._turn = put, turn
         self._number = last
-        self.size = self.pieces = 0
+        self.size = self.pieces = self._head = 0
 
     @property
     def next_name(self) -> str:
@@ -64,6 +65,8 @@ class FileSeries:
         """Write the pieces into this file, and as many more as they need."""
         done = 0
         while done < len(pieces):
+            if not self.pieces:
+                self._head = self.size
             if fitting := self._fitting(pieces, done):
                 self._put(pieces[done : done + fitting])
                 self.pieces += fitting
@@ -79,7 +82,7 @@ class FileSeries:
             most = min(most, limits.packets - before)
         if limits.size is None:
             return most
-        room = limits.size - (self.size - self._turned_size)
+        room = max(limits.size, 2 * self._head) - (self.size - self._turned_size)
         fitting = 0
         while fitting < most and (room := room - len(pieces[done + fitting])) >= 0:
             fitting += 1

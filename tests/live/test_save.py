@@ -60,6 +60,14 @@ def test_rotation(tmp_path, rotation, expected, at_once):
     assert [at for one in found for at in one] == list(range(10))[-sum(expected) :]
 
 
+def test_files_that_begin_with_much_have_as_much_of_packets(tmp_path):
+    begin = section((1, bytes(10 * SIZE))) + interface_block(1)
+    files = SaveFiles(SaveOptions(str(tmp_path / "x.pcapng"), Rotation(SIZE)), begin, 0)
+    files.packets(BLOCKS * 3, [])
+    files.close([])
+    assert [len(one) for one in saved(tmp_path)] == [10, 10, 10]
+
+
 def test_rotation_by_time_begins_no_file_for_nothing(tmp_path, monkeypatch):
     now = time.monotonic_ns()
     monkeypatch.setattr(save.time, "monotonic_ns", lambda: now)
