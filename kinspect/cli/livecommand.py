@@ -67,7 +67,14 @@ from kinspect.cli.outputoptions import OUTPUT_OPTIONS, input_files
 from kinspect.cli.ownmetrics import decoding, own_metrics
 from kinspect.cli.preload import preload
 from kinspect.cli.readrun import RUN_FACTS, RUN_RULES, ReadRun, open_run, run_options
-from kinspect.cli.recordscommand import OWN_FILTERS, WHICH, RecordsCommand, RecordSink, record_request
+from kinspect.cli.recordscommand import (
+    LIVE_FORMATS,
+    OWN_FILTERS,
+    WHICH,
+    RecordsCommand,
+    RecordSink,
+    record_request,
+)
 from kinspect.cli.rotated import ROTATION
 from kinspect.cli.rules import OptionRule, check
 from kinspect.cli.schemaoption import SCHEMA
@@ -177,7 +184,6 @@ SAVE_RULES = (
         "rotate_keep", "{}: say when a new file begins: --rotate-size, -time or -count", unless=ROTATES
     ),
 )
-RECORD_FORMATS = (AUTO, TABLE, JSONL, "csv")
 RECORDS_RULES = (
     OptionRule(
         (*(name for name in RECORD_FILTERS if name not in SHARED), "control", "once"),
@@ -186,8 +192,8 @@ RECORDS_RULES = (
     ),
     OptionRule(
         "records_only",
-        f"--format {{format}} is not for --records-only, which has {', '.join(RECORD_FORMATS[1:])}",
-        unless=f"format_name={'|'.join(RECORD_FORMATS)}",
+        f"--format {{format}} is not for --records-only, which has {', '.join(LIVE_FORMATS)}",
+        unless=f"format_name={'|'.join((AUTO, *LIVE_FORMATS))}",
     ),
     OptionRule(
         ("answer", "explore", "metrics", OTLP, *LINES_ALONE, "records", "int64"),

@@ -24,6 +24,7 @@ from kinspect.cli.options import (
     LINE_FACTS,
     LINES_ALONE,
     OUTPUT_FILE,
+    ROW_FORMATS,
     ROWS_SHOWN,
     SHOW_SECRETS,
     Sectioned,
@@ -52,13 +53,8 @@ if TYPE_CHECKING:
 
 KCAT = "kcat"
 TOPIC = "topic"
-FORMATS = {
-    TABLE: "kinspect.output.recordtable",
-    JSONL: "kinspect.output.jsonl",
-    "csv": "kinspect.output.csvlines",
-    KCAT: "kinspect.output.kcat",
-}
-"""Modules whose `open_rows` makes a sink of rows, by the names of formats."""
+LIVE_FORMATS = {TABLE: "kinspect.output.recordtable", **ROW_FORMATS}
+FORMATS = {**LIVE_FORMATS, KCAT: "kinspect.output.kcat"}
 
 WHICH = (
     click.option(

@@ -19,6 +19,7 @@ from kinspect.cli.options import (
     LIMITS,
     LINES_ALONE,
     OUTPUT_FILE,
+    ROW_FORMATS,
     ROWS_SHOWN,
     Option,
     Sectioned,
@@ -39,12 +40,7 @@ from kinspect.output import JSONL, TABLE, Opening
 from kinspect.sink import EXCHANGE, SUMMARY, RunInput, Sink, SinkReport
 from kinspect.wording import counted
 
-FORMATS = {
-    TABLE: "kinspect.output.telemetrytable",
-    JSONL: "kinspect.output.jsonl",
-    "csv": "kinspect.output.csvlines",
-}
-"""Modules whose `open_rows` makes a sink of rows, by the names of formats."""
+FORMATS = {TABLE: "kinspect.output.telemetrytable", **ROW_FORMATS}
 SHOWN = (
     click.option(
         "--format",

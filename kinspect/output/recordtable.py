@@ -21,6 +21,8 @@ Row = dict[str, Any]
 
 DIM = "dim"
 DASH = "–"
+TOGETHER = 1000
+"""Lines that wait for one another at most."""
 
 
 def _payload(name: str) -> Any:
@@ -81,6 +83,8 @@ class RecordTable(Sink):
         if TIME in cells:
             cells[TIME] = Text(clock if self._wide else clock[: self._widths[TIME]], style=DIM)
         self._add(cells)
+        if len(self._rows) >= TOGETHER:
+            self.flush()
 
     def flush(self) -> None:
         if self._rows:

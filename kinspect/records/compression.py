@@ -61,7 +61,7 @@ class CompressionError(Exception):
 
 def codec_name(codec: int) -> str:
     """Name of a codec, `unknown_5` for a number without one."""
-    return CODECS[codec] if codec < len(CODECS) else f"unknown_{codec}"
+    return CODECS[codec] if 0 <= codec < len(CODECS) else f"unknown_{codec}"
 
 
 def decompress(codec: int, data: bytes, limit: int, *, any_lz4_checksum: bool = False) -> bytes:
@@ -72,7 +72,7 @@ def decompress(codec: int, data: bytes, limit: int, *, any_lz4_checksum: bool = 
     """
     if codec == 0:
         return data
-    if codec >= len(CODECS):
+    if not 0 <= codec < len(CODECS):
         raise CompressionError("decompression", f"codec {codec} has no meaning", 0)
     if any_lz4_checksum and codec == 3:
         data = _with_right_checksum(data)

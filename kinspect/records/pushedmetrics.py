@@ -13,8 +13,8 @@ from binascii import b2a_base64
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from kinspect.jsontext import float_value
-from kinspect.records.compression import CODECS, CompressionError, decompress
+from kinspect.jsontext import float_value, json_text
+from kinspect.records.compression import CompressionError, decompress
 
 Struct = dict[str, Any]
 Numbered = dict[int, Any]
@@ -25,7 +25,9 @@ MOST_BYTES: Final = 8 << 20
 MOST_POINTS: Final = 10_000
 """Points of a push: a row each."""
 MOST_FIELDS: Final = 300_000
-"""Fields of a push that are looked at, some of them several times."""
+"""Fields of a push that are looked at, some of them several times, and values of packed ones."""
+MOST_REPEATED: Final = 8 << 20
+"""Characters of what points have in common with others, as each of them has it: an empty point needs two bytes."""
 MOST_SET: Final = 8192
 """Bytes of a name, and of a set of attributes: each stands in many rows."""
 MOST_NESTED: Final = 8
@@ -34,11 +36,14 @@ NO_VALUE: Final = 1
 """Flag of a point: nothing was recorded."""
 _AROUND: Final = ("resource", "scope")
 _OF_METRIC: Final = ("metric", "type", "temporality", "monotonic", "unit")
+_REPEATED: Final = (*_AROUND, *_OF_METRIC)
 TEMPORALITIES: Final = {1: "delta", 2: "cumulative"}
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _SIZES: Final = {_FIXED64: 8, _FIXED32: 4}
 _MOST_VARINT: Final = 10
 _U64: Final = (1 << 64) - 1
+_NOTHING: Final = memoryview(b"")
+_WRONG_TYPE: Final = "is no metrics of OTLP: a field of the wrong wire type or size"
 
 
 class PushError(Exception):
@@ -50,17 +55,21 @@ GAUGE, SUM, HISTOGRAM, EXPONENTIAL, SUMMARY = "gauge", "sum", "histogram", "expo
 
 def read_push(codec: int, data: bytes) -> Iterator[Struct]:
     """The points of a push, each with what is said of its metric. Raises PushError behind those before the fault."""
-    if not 0 <= codec < len(CODECS):
-        raise PushError(f"codec {codec} has no meaning")
     try:
         expanded = decompress(codec, data, MOST_BYTES)
     except CompressionError as error:
         raise PushError(str(error)) from None
     if len(expanded) > MOST_BYTES:
         raise PushError(f"has more than {MOST_BYTES} bytes")
+    room = MOST_REPEATED
     for number, point in enumerate(_PushReader().points(memoryview(expanded))):
         if number == MOST_POINTS:
             raise PushError(f"has more than {MOST_POINTS} points: the others are left out")
+        room -= len(json_text([point[name] for name in _REPEATED]))
+        if room < 0:
+            raise PushError(
+                f"repeats names and attributes beyond {MOST_REPEATED} bytes: other points are left out"
+            )
         yield point
 
 
@@ -103,11 +112,11 @@ class _PushReader:
     def _points(self, metric: memoryview) -> Iterator[Struct]:
         name, unit = _text(self._last(metric, 1)), _text(self._last(metric, 3))
         for number, value in self._fields(metric):
-            if number in _KINDS and isinstance(value, memoryview):
+            if number in _KINDS:
                 kind, read = _KINDS[number]
-                told = dict(self._fields(value))
-                temporality = TEMPORALITIES.get(told.get(2, 0)) if kind in _OVER_TIME else None
-                monotonic = bool(told.get(3)) if kind == SUM else None
+                told = dict(self._fields(_sized(value)))
+                temporality = TEMPORALITIES.get(_int(told.get(2, 0))) if kind in _OVER_TIME else None
+                monotonic = bool(_int(told.get(3, 0))) if kind == SUM else None
                 del told
                 for point in self._each(value, 1):
                     yield {
@@ -131,7 +140,7 @@ class _PushReader:
     def _number(self, point: memoryview) -> Struct:
         found = dict(self._fields(point))
         value: Any = None
-        if not _flags(found, 8) & NO_VALUE:
+        if not _int(found.get(8, 0)) & NO_VALUE:
             value = _signed(_fixed(found[6])) if 6 in found else _double(found.get(4))
         return {**self._around(found, point, 7), "value": value, "histogram": None}
 
@@ -154,10 +163,10 @@ class _PushReader:
             "value": None,
             "histogram": {
                 **self._sums(found, 12),
-                "scale": _zigzag(found.get(6, 0)),
-                "zero_count": _fixed(found.get(7)) or 0,
-                "positive": self._buckets(found.get(8)),
-                "negative": self._buckets(found.get(9)),
+                "scale": _zigzag(_int(found.get(6, 0))),
+                "zero_count": _fixed(found.get(7)),
+                "positive": self._buckets(found.get(8, _NOTHING)),
+                "negative": self._buckets(found.get(9, _NOTHING)),
             },
         }
 
@@ -168,7 +177,7 @@ class _PushReader:
             **self._around(found, point, 7),
             "value": None,
             "histogram": {
-                "count": _fixed(found.get(4)) or 0,
+                "count": _fixed(found.get(4)),
                 "sum": _double(found.get(5)) or 0.0,
                 "quantiles": [
                     {"quantile": _double(each.get(1)) or 0.0, "value": _double(each.get(2)) or 0.0}
@@ -181,22 +190,22 @@ class _PushReader:
         """Count, sum and extremes. `least`: the field of the least value; that of the most is the next one."""
         names = {"sum": 5, "min": least, "max": least + 1}
         return {
-            "count": _fixed(found.get(4)) or 0,
+            "count": _fixed(found.get(4)),
             **{name: _double(found.get(number)) for name, number in names.items()},
         }
 
     def _buckets(self, data: Any) -> Struct:
-        if not isinstance(data, memoryview):
-            return {"offset": 0, "counts": []}
-        counts: list[int] = []
-        for number, value in self._fields(data):
-            if number == 2:
-                counts += [value] if isinstance(value, int) else _varints(value)
-        return {"offset": _zigzag(dict(self._fields(data)).get(1, 0)), "counts": counts}
+        offset, counts = 0, list[int]()
+        for number, value in self._fields(_sized(data)):
+            if number == 1:
+                offset = _zigzag(_int(value))
+            elif number == 2:
+                counts += [value] if isinstance(value, int) else self._varints(value)
+        return {"offset": offset, "counts": counts}
 
     # ---------------------------------------------------------------------- attributes
 
-    def _set(self, data: Any, number: int, depth: int = 0) -> Struct:
+    def _set(self, data: memoryview, number: int, depth: int = 0) -> Struct:
         """The attributes in these fields of a message."""
         found: Struct = {}
         room = MOST_SET
@@ -215,28 +224,31 @@ class _PushReader:
             if number == 1:
                 shown = _text(value)
             elif number == 2:
-                shown = bool(value)
-            elif number == 3 and isinstance(value, int):
-                shown = _signed(value)
+                shown = bool(_int(value))
+            elif number == 3:
+                shown = _signed(_int(value))
             elif number == 4:
                 shown = _double(value)
             elif number == 5:
-                shown = [self._value(each, depth + 1) for each in self._each(value, 1)]
+                shown = [self._value(each, depth + 1) for each in self._each(_sized(value), 1)]
             elif number == 6:
-                shown = self._set(value, 1, depth + 1)
-            elif number == 7 and isinstance(value, memoryview):
-                shown = b2a_base64(value, newline=False).decode("ascii")
+                shown = self._set(_sized(value), 1, depth + 1)
+            elif number == 7:
+                shown = b2a_base64(_sized(value), newline=False).decode("ascii")
         return shown
 
     # ---------------------------------------------------------------------- protobuf
+
+    def _count(self, fields: int) -> None:
+        self._left -= fields
+        if self._left < 0:
+            raise PushError(f"has more than {MOST_FIELDS} fields: what is behind them is left out")
 
     def _fields(self, data: memoryview) -> Iterator[tuple[int, Any]]:
         """Numbers and values of a message's fields: an int, or the bytes of what has a size."""
         position, end = 0, len(data)
         while position < end:
-            self._left -= 1
-            if self._left < 0:
-                raise PushError(f"has more than {MOST_FIELDS} fields: what is behind them is left out")
+            self._count(1)
             tag, position = _varint(data, position)
             number, kind = tag >> 3, tag & 7
             if kind == _VARINT:
@@ -254,16 +266,15 @@ class _PushReader:
             yield number, data[position : position + size]
             position += size
 
-    def _each(self, data: Any, number: int) -> Iterator[memoryview]:
+    def _each(self, data: memoryview, number: int) -> Iterator[memoryview]:
         """The messages in these fields."""
-        if isinstance(data, memoryview):
-            for found, value in self._fields(data):
-                if found == number and isinstance(value, memoryview):
-                    yield value
+        for found, value in self._fields(data):
+            if found == number:
+                yield _sized(value)
 
     def _last(self, data: memoryview, number: int) -> memoryview:
         """The last of these fields; empty where there is none."""
-        last = memoryview(b"")
+        last = _NOTHING
         for each in self._each(data, number):
             last = each
         return last
@@ -271,8 +282,16 @@ class _PushReader:
     def _packed(self, point: memoryview, number: int) -> Iterator[memoryview]:
         """The values of eight bytes in these fields, each alone or many together."""
         for value in self._each(point, number):
+            self._count(len(value) // 8)
             for at in range(0, len(value), 8):
                 yield value[at : at + 8]
+
+    def _varints(self, data: memoryview) -> Iterator[int]:
+        position = 0
+        while position < len(data):
+            self._count(1)
+            value, position = _varint(data, position)
+            yield value
 
 
 _KINDS: Final[dict[int, tuple[str, Callable[[_PushReader, memoryview], Struct]]]] = {
@@ -297,42 +316,45 @@ def _varint(data: memoryview, position: int) -> tuple[int, int]:
     raise PushError("is cut off, or no metrics of OTLP")
 
 
-def _varints(data: memoryview) -> Iterator[int]:
-    position = 0
-    while position < len(data):
-        value, position = _varint(data, position)
-        yield value
-
-
 def _text(value: Any) -> str:
-    if not isinstance(value, memoryview):
-        return ""
-    if len(value) > MOST_SET:
+    text = _sized(value)
+    if len(text) > MOST_SET:
         raise PushError(f"a name has more than {MOST_SET} bytes")
-    return str(value, "utf-8", "replace")
+    return str(text, "utf-8", "replace")
+
+
+def _sized(value: Any) -> memoryview:
+    if not isinstance(value, memoryview):
+        raise PushError(_WRONG_TYPE)
+    return value
+
+
+def _int(value: Any) -> int:
+    if not isinstance(value, int):
+        raise PushError(_WRONG_TYPE)
+    return value
+
+
+def _eight(value: Any) -> memoryview:
+    data = _sized(value)
+    if len(data) != 8:
+        raise PushError(_WRONG_TYPE)
+    return data
 
 
 def _fixed(value: Any) -> int:
-    """An integer of eight bytes; 0 for a field that is not there, or of another type."""
-    is_fixed = isinstance(value, memoryview) and len(value) == 8
-    return int.from_bytes(value, "little") if is_fixed else 0
+    """An integer of eight bytes; 0 for a field that is not there."""
+    return 0 if value is None else int.from_bytes(_eight(value), "little")
 
 
 def _signed(value: int) -> int:
     return value - (1 << 64) if value >> 63 else value
 
 
-def _zigzag(value: Any) -> int:
-    return (value >> 1) ^ -(value & 1) if isinstance(value, int) else 0
-
-
-def _flags(found: Numbered, number: int) -> int:
-    value = found.get(number)
-    return value if isinstance(value, int) else 0
+def _zigzag(value: int) -> int:
+    return (value >> 1) ^ -(value & 1)
 
 
 def _double(value: Any) -> Any:
     """A float of eight bytes, as JSON has it; None for a field that is not there."""
-    if not isinstance(value, memoryview) or len(value) != 8:
-        return None
-    return float_value(struct.unpack("<d", value)[0])
+    return None if value is None else float_value(struct.unpack("<d", _eight(value))[0])

@@ -12,6 +12,9 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 from support.pcap import Conversation, framed, pcap
 
 from kinspect.analysis.telemetryrows import KEYS
+from kinspect.kafka.view.view import View
+from kinspect.output import Opening
+from kinspect.output.telemetrytable import open_rows
 from kinspect.protocol import Message, encode_request, encode_response
 from kinspect.records.compression import decompress
 
@@ -120,8 +123,21 @@ def test_formats_have_the_same_rows(kinspect, rows):
     assert all(len(line) <= 80 for line in table)
 
 
+def test_a_table_does_not_hold_its_rows_until_the_end(rows):
+    stream = StringIO()
+    (row,) = rows(CAPTURE, "--metric", "*", "--limit", "1")
+    table = open_rows(Opening(stream, View()), KEYS)
+    for _ in range(1500):
+        table.tell(row)
+    begun = stream.getvalue()
+    table.flush()
+    assert begun.count("\n") == 1000
+    assert stream.getvalue().count("\n") == 1502
+    assert stream.getvalue().startswith(begun)
+
+
 def test_pushes_without_metrics_and_of_none_have_a_row_each(kinspect, pushed):
-    capture = pushed((0, b"", 0), (0, b"\x0a\x05abc", 0), (4, b"no zstd", 42), (0, b"", 0))
+    capture = pushed((0, b"", 0), (0, b"\x0a\x05abc", 0), (4, b"no zstd", 42), (-1, b"abc", 0), (0, b"", 0))
     found = kinspect("telemetry", capture)
     rows = [json.loads(line) for line in found.out.splitlines()]
     assert [
@@ -130,9 +146,10 @@ def test_pushes_without_metrics_and_of_none_have_a_row_each(kinspect, pushed):
         ("push", "none", None, False, None),
         ("push", "none", None, False, "is cut off, or no metrics of OTLP"),
         ("push", "zstd", "INVALID_REQUEST", False, "zstd: the compressed bytes are damaged or cut off"),
+        ("push", "unknown_-1", None, False, "codec -1 has no meaning"),
         ("push", "none", None, True, None),
     ]
-    assert found.err.endswith("pushes whose metrics could not be read, or not all of them: 2\n")
+    assert found.err.endswith("pushes whose metrics could not be read, or not all of them: 3\n")
 
 
 def test_a_push_that_was_not_captured_whole_says_so(rows, pushed):

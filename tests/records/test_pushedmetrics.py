@@ -193,7 +193,17 @@ def nested(depth):
     return field(1, resource + within(2, 2, 5, data=field(1, b"")))
 
 
+def common(size):
+    """10,000 points without anything, of a resource and a metric with names of this size."""
+    attribute = field(1, b"a") + field(2, field(1, bytes(size)))
+    metric = field(1, bytes(size)) + field(3, bytes(size)) + field(5, field(1, b"") * 9999)
+    return field(1, within(1, 1, data=attribute) + within(2, 2, data=metric))
+
+
 BOMBS = {
+    "repeats names and attributes": (1, gzip.compress(common(8000))),
+    "300000 fields: what": (0, within(1, 2, 2, 10, 1, 8, 2, data=b"\1" * 2_700_000)),
+    "300000 fields: what is": (0, within(1, 2, 2, 9, 1, 6, data=bytes(2_700_000))),
     "expands to more than": (1, gzip.compress(bytes(MOST_BYTES + 1))),
     "more than 8388608 bytes": (0, bytes(MOST_BYTES + 1)),
     "more than 10000 points": (0, within(1, 2, 2, 5, data=field(1, b"") * 20_000)),
@@ -221,6 +231,30 @@ def test_bombs_end_in_one_problem_within_bounds(why):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 3 * MOST_BYTES
+
+
+def test_names_of_usual_sizes_repeat_in_each_of_many_points():
+    assert len([*read_push(0, common(40))]) == 9999
+
+
+WRONG = {
+    "a value of the type varint": (5, b"\x30\x05"),
+    "a double of four bytes": (5, b"\x25\0\0\0\0"),
+    "a count of the type varint": (9, b"\x20\x05"),
+    "counts of twelve bytes": (9, field(6, b"\1" * 12)),
+    "a bound of four bytes": (9, b"\x3d\0\0\0\0"),
+    "a scale with a size": (10, field(6, b"\1")),
+    "buckets of the type varint": (10, b"\x40\x05"),
+    "attributes of the type varint": (5, b"\x38\x05"),
+    "flags with a size": (5, field(8, b"\1")),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_nothing_is_taken_for_another_type(what):
+    kind, point = WRONG[what]
+    with pytest.raises(PushError, match="wrong wire type or size"):
+        deque(read_push(0, within(1, 2, 2, kind, 1, data=point)), maxlen=0)
 
 
 def test_as_deep_as_is_shown():
