@@ -33,7 +33,20 @@ RECORDS: Final = View(records=True)
 NO_ID: Final = -(1 << 31) - 1
 LAST_ID: Final = 1 << 31
 STARTS_KEPT: Final = 16
-"""Number of exchanges that are kept of a connection until one passes."""
+"""Number of exchanges whose frames are kept of a connection until one passes."""
+Shown = tuple[int, list[tuple[int, int]], int | None, int | None, bool]
+"""What shows an exchange: the first frame of its connection, the first and last ones of its messages, its correlation
+id, the frame of what came in place of the answer, and whether all before it is needed to read it."""
+
+
+def _shown(exchange: Exchange) -> Shown:
+    messages = [each for each in (exchange.request, exchange.response) if each is not None]
+    frames = [(each.first_frame, each.last_frame) for each in messages]
+    depends = (
+        exchange.connection.tls or exchange.fetched is not None or not all(each.complete for each in messages)
+    )
+    ended = exchange.key[1] if exchange.outcome_reason in ENDED else None
+    return exchange.key[2], frames, exchange.correlation_id, ended, depends
 
 
 def _topic_ids(value: Any) -> Iterator[str]:
@@ -69,7 +82,7 @@ class Choice(Sink):
             chosen.exempt(dict.fromkeys(chosen.options, STARTS))
         self._encrypted: dict[int, ConnectionLine] = {}
         self._passing: set[int] = set()
-        self._starts: dict[int, list[Exchange]] = {}
+        self._starts: dict[int, list[Shown]] = {}
         self._ids: dict[int, int] = {}
         """Correlation ids of the last exchanges of connections; `LAST_ID` once they did not ascend: then pairing is
         doubtful behind any gap."""
@@ -89,11 +102,11 @@ class Choice(Sink):
         """Note an exchange that does not pass, but may show who the client is."""
         first = exchange.key[2]
         if first in self._passing:
-            self._add(exchange)
+            self._add(_shown(exchange))
         elif len(self._starts) < SPANS_KEPT:
             found = self._starts.setdefault(first, [])
             if len(found) < STARTS_KEPT:
-                found.append(exchange)
+                found.append(_shown(exchange))
 
     def _pass(self, exchange: Exchange) -> None:
         first = exchange.key[2]
@@ -104,31 +117,23 @@ class Choice(Sink):
         if self._alone:
             for each in self._starts.pop(first, ()):
                 self._add(each)
-            self._add(exchange)
+            self._add(_shown(exchange))
 
-    def _add(self, exchange: Exchange) -> None:
+    def _add(self, shown: Shown) -> None:
         """Add the packets of an exchange. What depends on all before it has its connection up to there."""
-        messages = [each for each in (exchange.request, exchange.response) if each is not None]
-        first = exchange.key[2]
-        before, own = self._ids.get(first, NO_ID), exchange.correlation_id
+        first, frames, own, ended, depends = shown
+        before = self._ids.get(first, NO_ID)
         comes_again = own is not None and own <= before
         if own is not None:
             self._ids[first] = LAST_ID if comes_again else own
-        if exchange.outcome_reason in ENDED:
-            # What came in place of the answer.
-            self.spans.add(messages[0].first_frame, exchange.key[1])
-        if (
-            exchange.connection.tls
-            or exchange.fetched is not None
-            or own is None
-            or comes_again
-            or not all(each.complete for each in messages)
-        ):
-            last = max(each.last_frame for each in messages)
+        if ended is not None:
+            self.spans.add(frames[0][0], ended)
+        if depends or own is None or comes_again:
+            last = max(last for _, last in frames)
             self._through[first] = max(last, self._through.get(first, 0))
             return
-        for each in messages:
-            self.spans.add(each.first_frame, each.last_frame)
+        for begin, end in frames:
+            self.spans.add(begin, end)
 
     @property
     def randoms(self) -> list[bytes]:

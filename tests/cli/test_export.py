@@ -19,10 +19,13 @@ from support.packets import packets, tcp
 from support.pcap import ACK, FIN, RST, Conversation, pcap
 from support.wrap import fragmented
 
+import kinspect
 from kinspect.capture import open_timeline
 from kinspect.capture.writer import interface_block, packet_block, section
 from kinspect.cli import exportcommand, interrupt
 from kinspect.exports import chosenpackets, packetcopy
+from kinspect.exports.choice import Choice
+from kinspect.filters.filter import Filter
 
 NANO, ERRORS = CAPTURES / "4.4.0/nano.pcap", CAPTURES / "4.4.0/errors_java.pcap.gz"
 KEYLOG = CAPTURES / "tls/sasl_ssl_tls12.keys.log"
@@ -139,6 +142,18 @@ def test_exchanges_alone_are_no_more_than_asked_for(exported, read):
     assert len(rows(out)) < packets_before / 2
     apis = {line["api"] for line in read(out)[1]}
     assert apis <= {"ListOffsets", "ApiVersions", "Metadata"}
+
+
+def test_exchanges_that_do_not_pass_are_not_kept():
+    chosen = Filter(client_id=["nobody"])
+    choice, taken = Choice(chosen, exchanges_alone=True), 0
+    for exchange in kinspect.read(ERRORS):
+        if chosen.matches(exchange):
+            before = sys.getrefcount(exchange)
+            choice.take(exchange)
+            assert sys.getrefcount(exchange) == before
+            taken += 1
+    assert taken > 10
 
 
 TLS = [path for path in FILES if path.parent.name == "tls"]
