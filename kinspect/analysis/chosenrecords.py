@@ -17,52 +17,13 @@ LINES: Final = frozenset({EXCHANGE, CONNECTION, GAP})
 """Types of the lines that are taken."""
 
 
-class ChosenRecords:
-    """Makes rows of a run's lines, as `RecordRows`. `choice` chooses rows, with keys and values as text if it
-    `needs_payload`; `forms`: how those are shown, if not as the view does. `found`: rows, chosen or not."""
-
-    def __init__(
-        self,
-        view: View,
-        choice: Callable[[Rows], Rows],
-        needs_payload: bool,
-        control: bool = False,
-        forms: PayloadForms | None = None,
-    ) -> None:
-        self.found = 0
-        self._choice = choice
-        self._forms = forms or PayloadForms(view.payload)
-        needed = TEXT if needs_payload or self._forms.form != HIDDEN else HIDDEN
-        shown = View(payload=needed, show_secrets=view.show_secrets)
-        self.rows = RecordRows(RecordLines(shown), self.choose, control)
-
-    def take(self, line: Line, shows: bool = True) -> Iterator[Rows]:
-        """Take the next line, and give the rows that it decides, a batch's at a time; an exchange without `shows` only
-        says something about others."""
-        if isinstance(line, Exchange):
-            return self.rows.take(line, shows)
-        if isinstance(line, Gap):
-            self.rows.take_gap(line)
-        else:
-            self.rows.take_connection(line)
-        return iter(())
-
-    def choose(self, rows: Rows) -> Rows:
-        """The rows of a batch that are chosen, as they are shown."""
-        self.found += len(rows)
-        found = self._choice(rows)
-        self._forms.convert(found)
-        return found
-
-
 class RowChoice(Protocol):
-    """What chooses rows: `RecordFilter`."""
+    """What chooses rows: `RecordFilter`, which may search in another process, as nothing here does."""
 
     needs_payload: bool
     committed: bool
-    decode: Callable[[Rows], object]
 
-    def choose(self, rows: Rows) -> Rows: ...
+    def choose(self, rows: Rows, decode: Callable[[Rows], object]) -> Rows: ...
 
     def passes(self, row: dict[str, Any]) -> bool: ...
 
@@ -86,21 +47,19 @@ class PassingRecords:
         once: bool = False,
         control: bool = False,
     ) -> None:
-        self.behind = self.unplaced = 0
+        self.found = self.behind = self.unplaced = 0
         self._choice = choice
         self._forms = forms
-        choice.decode = forms.decode
         self._seen = SeenOffsets() if once else None
-        self._records = ChosenRecords(view, choice.choose, choice.needs_payload, control, forms)
-
-    @property
-    def found(self) -> int:
-        return self._records.found
+        # Filters and other forms look at payloads as text.
+        needed = TEXT if choice.needs_payload or forms.form != HIDDEN else HIDDEN
+        shown = View(payload=needed, show_secrets=view.show_secrets)
+        self._rows = RecordRows(RecordLines(shown), self._chosen, control)
 
     @property
     def undecided(self) -> int:
         """Batches whose transaction there was no room to wait for."""
-        return self._records.rows.undecided
+        return self._rows.undecided
 
     @property
     def forgotten(self) -> int:
@@ -108,22 +67,36 @@ class PassingRecords:
         return 0 if self._seen is None else self._seen.forgotten
 
     def take(self, line: Line, shows: bool = True) -> Iterator[Iterable[dict[str, Any]]]:
-        """Take the next line, as `ChosenRecords`."""
-        return map(self._passing, self._records.take(line, shows))
+        """Take the next line, and give the rows that it decides, a batch's at a time; an exchange without `shows` only
+        says something about others."""
+        if isinstance(line, Exchange):
+            return map(self._passing, self._rows.take(line, shows))
+        if isinstance(line, Gap):
+            self._rows.take_gap(line)
+        else:
+            self._rows.take_connection(line)
+        return iter(())
 
     def let_go(self, now: int) -> Iterator[Iterable[dict[str, Any]]]:
         """The rows that are held for too long while the capture goes on. `now`: its time, in nanoseconds."""
-        return map(self._passing, self._records.rows.let_go(now))
+        return map(self._passing, self._rows.let_go(now))
 
     def finish(self) -> Iterator[Iterable[dict[str, Any]]]:
         """The rows that are still held."""
-        return map(self._passing, self._records.rows.finish())
+        return map(self._passing, self._rows.finish())
 
     def close(self) -> None:
         """Give back files and processes."""
         self._choice.close()
         self._forms.close()
-        self._records.rows.close()
+        self._rows.close()
+
+    def _chosen(self, rows: Rows) -> Rows:
+        """The rows of a batch that are chosen, as they are shown."""
+        self.found += len(rows)
+        found = self._choice.choose(rows, self._forms.decode)
+        self._forms.convert(found)
+        return found
 
     def _passing(self, rows: Rows) -> Iterable[dict[str, Any]]:
         return filter(self._passes, rows) if self._choice.committed or self._seen is not None else rows
@@ -131,7 +104,7 @@ class PassingRecords:
     def _passes(self, row: dict[str, Any]) -> bool:
         if not self._choice.passes(row):
             return False
-        if self._choice.committed and self._records.rows.is_behind_open(row):
+        if self._choice.committed and self._rows.is_behind_open(row):
             self.behind += 1
             return False
         if self._seen is None:

@@ -207,7 +207,6 @@ class RecordFilter:
         """`start` gives the time of the capture's first packet; `named`: how messages name a filter. Raises
         KinspectError for a wrong value."""
         self.unknown: dict[str, int] = {}
-        self.decode: Callable[[list[Row]], object] = list
         self._start = start
         self._prepared: list[_Prepared] = []
         self._tests: list[tuple[str, RowTest]] = []
@@ -225,11 +224,12 @@ class RecordFilter:
         self._text_tests = [each for each in self._tests if each[0] in texts]
         self._tests = [each for each in self._tests if each[0] not in texts]
 
-    def choose(self, rows: list[Row]) -> list[Row]:
-        """Those that pass, whatever became of their transactions."""
+    def choose(self, rows: list[Row], decode: Callable[[list[Row]], object]) -> list[Row]:
+        """Those that pass, whatever became of their transactions. `decode` is given rows before their payloads are
+        looked at."""
         found = [row for row in rows if self._passes(self._tests, row)] if self._tests else rows
         if found and self.needs_payload:
-            self.decode(found)
+            decode(found)
             for pattern, texts in self._prepared:
                 pattern.prepare([text for row in found for text in texts(row)])
             found = [row for row in found if self._passes(self._text_tests, row)]

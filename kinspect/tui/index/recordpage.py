@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import chain
 from typing import Any, ClassVar
@@ -92,11 +92,11 @@ class NumberedChoice(RecordFilter):
         """The next rows are of this exchange."""
         self._exchange, self._number = exchange.order - 1, 0
 
-    def choose(self, rows: Rows) -> Rows:
+    def choose(self, rows: Rows, decode: Callable[[Rows], object]) -> Rows:
         for number, row in enumerate(rows, self._number):
             row["exchange"], row["record"] = self._exchange, number
         self._number += len(rows)
-        return super().choose(rows)
+        return super().choose(rows, decode)
 
 
 def _begin(value: Any) -> Any:
