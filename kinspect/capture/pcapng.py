@@ -343,9 +343,13 @@ class _Walker:
             self._findings.secrets.append(block.data[start + 8 : min(start + 8 + length, end)])
 
     def _resolution(self, block: Block, start: int, end: int) -> None:
-        resolved = self._findings.resolved
-        if resolved is not None and len(resolved) < RESOLVED_KEPT and end - start <= RESOLVED_BYTES:
-            resolved[self._order.mark, block.data[start:end]] = None
+        resolved, found = self._findings.resolved, (self._order.mark, block.data[start:end])
+        if resolved is None or found in resolved:
+            return
+        if len(resolved) < RESOLVED_KEPT and end - start <= RESOLVED_BYTES:
+            resolved[found] = None
+        else:
+            self._findings.resolved_left_out += 1
 
 
 def options(order: ByteOrder, data: bytes, start: int, end: int) -> Iterator[tuple[int, bytes]]:

@@ -32,6 +32,8 @@ class Findings:
     resolved: dict[tuple[str, bytes], None] | None = None
     """Name resolution blocks of pcapng files, each once: byte order as in `struct`, and what stands between the
     lengths. None if nobody asks for them."""
+    resolved_left_out: int = 0
+    """Those that there was no room for."""
 
 
 FormatReader = Callable[[bytes, Source, int, int, Findings], Iterator[Block]]

@@ -163,6 +163,10 @@ def _write(run: ReadRun, choice: Choice, read: Timeline, saving: SaveOptions) ->
         )
     if choice.comments is not None and choice.comments.left_out:
         choice.report.append(f"comments left out for want of room: {choice.comments.left_out:,}")
+    if read.findings.resolved_left_out:
+        choice.report.append(
+            f"name resolution blocks left out for want of room: {read.findings.resolved_left_out:,}"
+        )
     if choice.spans.left_out:
         choice.report.append(
             f"left out for want of room: {counted(choice.spans.left_out, 'connection')} or messages"

@@ -517,6 +517,17 @@ def test_connections_that_there_is_no_room_to_note_are_counted(kinspect, many_ca
     assert all(before[0] <= after[0] for before, after in pairwise(rows(tmp_path / "out")))
 
 
+def test_names_that_there_is_no_room_for_are_counted(kinspect, tmp_path):
+    path, out = tmp_path / "made.pcapng", tmp_path / "out.pcapng"
+    names = [block("<", 4, option("<", 1, bytes(4) + b"%03d\0" % number) + bytes(4)) for number in range(258)]
+    large = block("<", 4, option("<", 1, bytes(40_000)) * 2 + bytes(4))
+    path.write_bytes(b"".join([section(), large, *names, *names]))
+    result = kinspect("export", path, "-o", out)
+    assert "name resolution blocks left out for want of room: 5" in result.err
+    assert out.read_bytes().count(names[0]) == out.read_bytes().count(names[255]) == 1
+    assert names[256] not in out.read_bytes()
+
+
 def test_a_capture_without_anything_that_passes_is_one(kinspect, exported, read):
     status, out = exported(NANO, "--client-id", "nobody")
     assert (status, rows(out), read(out)) == (0, [], (0, []))
