@@ -18,6 +18,8 @@ class TimedWork:
     """Does `work` on items, in `seconds` of processor time for those that are given at once, and if that is not enough,
     for each. `fail` is called for an item that takes longer; `retries`: how often each was tried alone.
 
+    `load` is called for each before, and may take its time: it loads libraries, which is no item's fault.
+
     `memory`: bytes that the process may take beyond those that it begins with, on Linux; what ends it then is an item's
     fault.
     """
@@ -29,7 +31,9 @@ class TimedWork:
         seconds: float,
         fail: Callable[[Any], None],
         memory: int | None = None,
+        load: Callable[[Any], None] = lambda _: None,
     ) -> None:
+        self._load = load
         self._who, self._work, self._seconds, self._fail, self._memory = who, work, seconds, fail, memory
         self.retries = 0
         self._child: Child | None = None
@@ -79,6 +83,8 @@ class TimedWork:
         if self._memory is not None:
             _contain(self._memory)
         while (message := channel.receive()) is not None:
+            for item in message[1]:
+                self._load(item)
             signal.setitimer(signal.ITIMER_PROF, self._seconds)
             done = [self._work(item) for item in message[1]]
             signal.setitimer(signal.ITIMER_PROF, 0)

@@ -17,7 +17,7 @@ BLOCK_SIZE: Final = 96 * 1024
 PACKET_LIMIT: Final = 16 * 1024 * 1024
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@dataclass(slots=True, repr=False)
 class Findings:
     """Contents of captures beside packets."""
 

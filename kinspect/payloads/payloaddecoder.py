@@ -72,7 +72,9 @@ class PayloadDecoder:
         self._opened: dict[int | str, SchemaDecoder | str] = {}
         self._failed: dict[int | str, int] = {}
         self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self._work = TimedWork("the decoding of payloads", self._decoded, SECONDS, self._note_failed, MEMORY)
+        self._work = TimedWork(
+            "the decoding of payloads", self._decoded, SECONDS, self._note_failed, MEMORY, self._load
+        )
 
     def decode(self, payloads: list[tuple[NamedSchema, bytes]]) -> list[DecodedPayload]:
         """Each payload, whose schema has that name, by that schema."""
@@ -130,6 +132,11 @@ class PayloadDecoder:
             raise _GivenUpError
 
     # ------------------------------------------------------------------ in the other process
+
+    def _load(self, item: list[Any]) -> None:
+        schema = self._schemas.find(item[0])
+        if schema is not None and schema.type in MODULES:
+            import_module(MODULES[schema.type])
 
     def _decoded(self, item: list[Any]) -> list[Any]:
         key, data, rest = item
