@@ -118,8 +118,8 @@ NAMES = frozenset({*FORMATS, "auto", "json", "view"})
 """Names that `--format` has without other packages."""
 FIRST_WORDS = frozenset(
     """
-    broker client clock decode errors fragment help idle max metrics min no otlp output record records reorder rotate show
-    stats topic
+    broker client clock decode errors fragment help idle max metrics min no otlp output record records reorder rotate
+    show stats topic
     """.split()
 )
 """First words of options: no format of another package has options that begin with them."""

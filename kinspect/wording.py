@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 NAMELESS = "without a name (see --topic-names)"
 """What topic ids are for which no response told a name, and what helps."""
+COMMON = "org.apache.kafka."
+"""What the names of Kafka's own metrics begin with; people leave it out."""
 MEANT = 4
 """Most names that `did_you_mean` lists."""
 

@@ -38,7 +38,7 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import Line
 from kinspect.output import JSONL, TABLE, Opening
 from kinspect.sink import EXCHANGE, SUMMARY, RunInput, Sink, SinkReport
-from kinspect.wording import counted
+from kinspect.wording import COMMON, counted
 
 FORMATS = {TABLE: "kinspect.output.telemetrytable", **ROW_FORMATS}
 SHOWN = (
@@ -56,7 +56,7 @@ METRIC_FILTER: Option = click.option(
     "--metric",
     multiple=True,
     metavar="PATTERN",
-    help="Metrics by their names; no rows that are of no metric.",
+    help="Metrics by their names, with or without org.apache.kafka.; no rows that are of no metric.",
 )
 
 
@@ -127,4 +127,6 @@ class TelemetrySink(Sink):
 
     def _passes(self, row: Row) -> bool:
         name = row["metric"]
-        return self._metric is None or (name is not None and bool(self._metric.verdict((name,))))
+        return self._metric is None or (
+            name is not None and bool(self._metric.verdict((name, name.removeprefix(COMMON))))
+        )

@@ -26,10 +26,11 @@ _FOLDER_MODE: Final = 0o700
 
 
 def file_name(row: dict[str, Any]) -> str:
-    """The name of the file of a row's topic. What stands in no topic's name is escaped as in URLs; `=` is only in names
-    that are made here."""
+    """The name of the file of a row's topic. What stands in no topic's name is escaped as in URLs, and a dot that would
+    hide the file; `=` is only in names that are made here."""
     topic = row["topic"]
     name = f"id={row['topic_id'] or ''}" if topic is None else quote(topic, safe="", errors="replace")
+    name = f"%2E{name[1:]}" if name.startswith(".") else name or "="
     if len(name) <= LONGEST:
         return name
     return f"{name[:_SHORTENED]}={blake2b(name.encode(), digest_size=16).hexdigest()}"

@@ -51,6 +51,7 @@ class PlainStreams:
         self._keylog = KeyLog(secrets)
         self._tcp = Reassembler(self._open, caps, Counts(), Progress(), self.takes)
         self._made: list[PlainPacket] = []
+        self._streams: dict[int, _PlainConnection] = {}
         self.taken: set[int] = set()
         """Frames of the segments taken last that are of these islands."""
 
@@ -70,6 +71,10 @@ class PlainStreams:
         return self._taken()
 
     def _taken(self) -> list[PlainPacket]:
+        # A reset ends its connection only when it is certain that its sender does not go on, far behind it.
+        for start, stream in [*self._streams.items()]:
+            if stream.reset():
+                del self._streams[start]
         made, self._made[:] = sorted(self._made, key=lambda each: each.frame), []
         ends = [each.frame != after.frame for each, after in pairwise(made)] + [True]
         return [each._replace(last=last) for each, last in zip(made, ends, strict=False)]
@@ -78,7 +83,9 @@ class PlainStreams:
         found = self._connections.get(connection.start_frame)
         if found is None:
             return NullHandler()
-        return _PlainConnection(connection, found, self._keylog, self._made)
+        stream = _PlainConnection(connection, found, self._keylog, self._made)
+        self._streams[connection.start_frame] = stream
+        return stream
 
 
 class _PlainConnection:
@@ -92,6 +99,7 @@ class _PlainConnection:
         self._made = made
         self._numbers = [0, 0]
         self._packets = 0
+        self._is_closed = False
         self._decryptor = Decryptor(keylog, found.client, self._plain, self._lost)
         client, time, frame = found.client, connection.start_time, connection.start_frame
         self._put(client, time, frame, SYN)
@@ -112,8 +120,15 @@ class _PlainConnection:
 
     def closed(self, time: int | None, frame: int, reason: str) -> None:
         self._decryptor.closed(False)
-        if reason == "reset" and self._connection.reset is not None:
-            self._put(self._connection.reset[2], time, frame, RST | ACK)
+        self._is_closed = True
+
+    def reset(self) -> bool:
+        """Write the reset that was captured, if any; true if nothing more comes."""
+        found = self._connection.reset
+        if found is not None:
+            time, frame, direction = found
+            self._put(direction, time, frame, RST | ACK)
+        return found is not None or self._is_closed
 
     def _plain(self, direction: int, time: int | None, frame: int, plaintext: bytes) -> None:
         for start in range(0, len(plaintext), _LARGEST):

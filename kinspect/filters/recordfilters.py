@@ -122,6 +122,11 @@ def _one(name: str) -> Known:
     return lambda row: ((), False) if row[name] is None else ((str(row[name]),), True)
 
 
+def _group(row: Row) -> tuple[Sequence[str], bool]:
+    """Producers are in no group."""
+    return ((), True) if row["direction"] == PRODUCED else _one("group")(row)
+
+
 def _headers(row: Row) -> tuple[Sequence[str], bool]:
     return [f"{each['key']}{_BETWEEN}{each['value'] or ''}" for each in row["headers"]], True
 
@@ -168,7 +173,7 @@ RECORD_FILTERS: dict[str, RecordFilterDefinition] = {
         help="Offsets, likewise.", metavar="A..B", check=range_predicate, known=_one("offset")
     ),
     "record_time": RECORD_TIME,
-    "group": RecordFilterDefinition(help="Groups that records were fetched for.", known=_one("group")),
+    "group": RecordFilterDefinition(help="Groups that records were fetched for.", known=_group),
     "direction": RecordFilterDefinition(
         help=f"How records went: {', '.join(DIRECTIONS)}.",
         check=word_predicate("direction", DIRECTIONS),

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
+from kinspect.filters.values import PRODUCED
 from kinspect.kafka.view.redact import payload_bytes
 from kinspect.output import Opening
 from kinspect.output.linesink import LineSink
@@ -48,7 +49,7 @@ class KcatRows(LineSink):
         super().__init__(opening, lambda _: b"", self._record)
         self._splits = opening.path is not None
         self._topic: str | None = None
-        self._longest = self._written = self._with_headers = 0
+        self._longest = self._written = self._with_headers = self._produced = self._unplaced = 0
         self._left_out: Counter[str] = Counter()
 
     def close(self, read: RunInput) -> SinkReport:
@@ -59,10 +60,22 @@ class KcatRows(LineSink):
             told = [
                 f"kcat: {counted(self._written, 'record')}, without timestamps, partitions, transactions and headers"
                 f" ({self._with_headers:,} had some)",
+                *self._doubts(),
                 f"to fill a topic: {COMMAND}{more} -l FILE",
             ]
         told += [f"left out by --format kcat, {why}: {count:,}" for why, count in self._left_out.items()]
         return SinkReport(told)
+
+    def _doubts(self) -> list[str]:
+        """What may make the file hold more than the topic did."""
+        fetched = self._written - self._produced
+        told = []
+        if self._produced and fetched:
+            copies = f"{self._produced:,} produced and {fetched:,} fetched: --once writes each record once"
+            told.append(f"kcat: {copies}")
+        if self._unplaced:
+            told.append(f"kcat: {self._unplaced:,} may have been refused: --committed leaves them out")
+        return told
 
     def _record(self, row: dict[str, Any]) -> bytes:
         key, value = (payload_bytes(row[name], row[f"{name}_encoding"]) for name in PAIRS)
@@ -73,6 +86,8 @@ class KcatRows(LineSink):
         self._written += 1
         self._longest = max(self._longest, len(text))
         self._with_headers += bool(row["headers"])
+        self._produced += row["direction"] == PRODUCED
+        self._unplaced += row["direction"] == PRODUCED and row["offset"] is None
         return text + END_MARK
 
     def _fault(self, row: dict[str, Any], key: bytes | None, value: bytes | None, text: bytes) -> str | None:

@@ -10,13 +10,12 @@ from kinspect.output.columns import REST, Column
 from kinspect.output.console import make_console
 from kinspect.output.escape import escape
 from kinspect.output.recordtable import DASH, TIME, RecordTable, Row
-
-_COMMON = "org.apache.kafka."
+from kinspect.wording import COMMON
 
 
 def _metric(row: Row) -> str:
     name = row["metric"]
-    return f"({row['kind']})" if name is None else escape(name.removeprefix(_COMMON))
+    return f"({row['kind']})" if name is None else escape(name.removeprefix(COMMON))
 
 
 def _value(row: Row) -> str:

@@ -175,6 +175,15 @@ def test_plaintext_is_read_as_what_was_encrypted(read, exported, path):
         assert timeline.secrets == []
 
 
+@pytest.mark.parametrize("name", ["go", "tls13"])
+def test_what_was_inside_tls_is_in_the_order_of_time(exported, name):
+    source = CAPTURES / f"tls/{name}.pcap.gz"
+    _, out = exported(source, *keys(source), "--decrypted")
+    times = [row[0] for row in rows(out)]
+    assert times == sorted(times)
+    assert any(row[2][33] & RST for row in rows(out))
+
+
 @pytest.mark.parametrize("by_client", [True, False])
 def test_a_reset_is_its_senders(exported, tmp_path, by_client):
     source, path = CAPTURES / "tls/tls13.pcap.gz", tmp_path / "made.pcap"

@@ -111,6 +111,10 @@ def test_filters_and_limit(kinspect, rows):
     assert all(".records." in row["metric"] and not row["metric"].endswith(".rate") for row in found)
     assert {row["client_id"] for row in found} == {"pc-tj"}
     assert len(rows(CAPTURE, "--limit", "3")) == 3
+    named = [
+        rows(CAPTURE, "--metric", f"{begin}producer.connection.*") for begin in ("", "org.apache.kafka.")
+    ]
+    assert named[0] == named[1] != []
 
 
 def test_formats_have_the_same_rows(kinspect, rows):

@@ -89,6 +89,7 @@ def test_names_stay_in_the_folder_and_are_no_other_topics():
         assert len(name.encode()) <= 255
         assert name.isascii()
         assert name.isprintable()
+        assert not name.startswith(".")
     assert names[:2] == ["a.jsonl", "orders.v1.jsonl"]
 
 

@@ -47,7 +47,15 @@ def row(key, value, **other):
     for name, data in {"key": key, "value": value}.items():
         shown[name], shown[f"{name}_encoding"] = payload_text(data)
         shown[f"{name}_size"] = None if data is None else len(data)
-    return {"topic": "t", "topic_id": None, "headers": [], "crc_ok": True, **shown, **other}
+    told = {
+        "topic": "t",
+        "topic_id": None,
+        "direction": "consume",
+        "offset": 0,
+        "headers": [],
+        "crc_ok": True,
+    }
+    return {**told, **shown, **other}
 
 
 @pytest.fixture
@@ -117,6 +125,19 @@ def test_records_that_kcat_does_not_hold_unasked_have_an_option(written):
     assert not any("message.max" in text for text in written([row(None, b"v" * 990_000)])[1])
     _, told = written([row(None, b"v" * 2_000_000)])
     assert int(re.search(r"message\.max\.bytes=(\d+)", "".join(told))[1]) > 2_000_000
+
+
+def test_what_may_be_more_than_the_topic_held_is_told(written):
+    _, told = written(
+        [
+            row(b"k", b"v") | {"direction": direction, "offset": offset}
+            for direction, offset in (("produce", 1), ("produce", None), ("consume", 1))
+        ]
+    )
+    assert told[1:3] == [
+        "kcat: 2 produced and 1 fetched: --once writes each record once",
+        "kcat: 1 may have been refused: --committed leaves them out",
+    ]
 
 
 def test_a_capture_fills_a_file_and_the_summary_says_how_to_go_on(kinspect, tmp_path):
