@@ -51,7 +51,8 @@ class PlainStreams:
         self._keylog = KeyLog(secrets)
         self._tcp = Reassembler(self._open, caps, Counts(), Progress(), self.takes)
         self._made: list[PlainPacket] = []
-        self._streams: dict[int, _PlainConnection] = {}
+        self._streams: dict[bytes, _PlainConnection] = {}
+        """The connection of each island that has one."""
         self.taken: set[int] = set()
         """Frames of the segments taken last that are of these islands."""
 
@@ -61,8 +62,13 @@ class PlainStreams:
 
     def feed(self, segments: list[Segment]) -> list[PlainPacket]:
         """Take the next segments of the run; return the packets that they complete, in the order of frames."""
-        self.taken = {segment[9] for segment in segments if self.takes(pair(segment[0]))}
+        own = [segment for segment in segments if self.takes(pair(segment[0]))]
+        self.taken = {segment[9] for segment in own}
         self._tcp.feed(segments)
+        # A reset ends its connection only when it is certain that its sender does not go on, far behind it.
+        for segment in own:
+            if segment[4] & RST and (stream := self._streams.get(pair(segment[0]))) is not None:
+                stream.reset()
         return self._taken()
 
     def finish(self) -> list[PlainPacket]:
@@ -71,10 +77,6 @@ class PlainStreams:
         return self._taken()
 
     def _taken(self) -> list[PlainPacket]:
-        # A reset ends its connection only when it is certain that its sender does not go on, far behind it.
-        for start, stream in [*self._streams.items()]:
-            if stream.reset():
-                del self._streams[start]
         made, self._made[:] = sorted(self._made, key=lambda each: each.frame), []
         ends = [each.frame != after.frame for each, after in pairwise(made)] + [True]
         return [each._replace(last=last) for each, last in zip(made, ends, strict=False)]
@@ -83,23 +85,28 @@ class PlainStreams:
         found = self._connections.get(connection.start_frame)
         if found is None:
             return NullHandler()
-        stream = _PlainConnection(connection, found, self._keylog, self._made)
-        self._streams[connection.start_frame] = stream
+        stream = _PlainConnection(connection, found, self._keylog, self._made, self._streams)
+        self._streams[found.pair] = stream
         return stream
 
 
 class _PlainConnection:
-    """A stream handler: a connection of its own for the plaintext of another."""
+    """A stream handler: a connection of its own for the plaintext of another. It leaves `streams` when it is over."""
 
     def __init__(
-        self, connection: Connection, found: Encrypted, keylog: KeyLog, made: list[PlainPacket]
+        self,
+        connection: Connection,
+        found: Encrypted,
+        keylog: KeyLog,
+        made: list[PlainPacket],
+        streams: dict[bytes, _PlainConnection],
     ) -> None:
         self._connection, self._ends = connection, connection.addresses
-        self._until = found.until
+        self._until, self._pair, self._streams = found.until, found.pair, streams
         self._made = made
         self._numbers = [0, 0]
         self._packets = 0
-        self._is_closed = False
+        self._is_reset = False
         self._decryptor = Decryptor(keylog, found.client, self._plain, self._lost)
         client, time, frame = found.client, connection.start_time, connection.start_frame
         self._put(client, time, frame, SYN)
@@ -120,15 +127,17 @@ class _PlainConnection:
 
     def closed(self, time: int | None, frame: int, reason: str) -> None:
         self._decryptor.closed(False)
-        self._is_closed = True
+        if reason == "reset":
+            self.reset()
+        if self._streams.get(self._pair) is self:
+            del self._streams[self._pair]
 
-    def reset(self) -> bool:
-        """Write the reset that was captured, if any; true if nothing more comes."""
-        found = self._connection.reset
-        if found is not None:
-            time, frame, direction = found
+    def reset(self) -> None:
+        """Write the reset that was captured, once."""
+        if self._connection.reset is not None and not self._is_reset:
+            self._is_reset = True
+            time, frame, direction = self._connection.reset
             self._put(direction, time, frame, RST | ACK)
-        return found is not None or self._is_closed
 
     def _plain(self, direction: int, time: int | None, frame: int, plaintext: bytes) -> None:
         for start in range(0, len(plaintext), _LARGEST):
