@@ -179,9 +179,10 @@ UNNAMED = None, _UNDECODED
 def _schema_of(row: Row, name: str, named: NamedSchema, decoded: DecodedPayload) -> Row:
     schema = decoded.schema
     subject = None if schema is None else schema.subject(f"{row['topic']}-{name}")
+    keys = [named.key] if schema is None else [schema.key, schema.guid, named.key]
     return {
-        "id": named.number if schema is None or not isinstance(schema.key, int) else schema.key,
-        "guid": named.guid if schema is None or schema.guid is None else schema.guid,
+        "id": next((key for key in keys if isinstance(key, int)), None),
+        "guid": next((key for key in keys if isinstance(key, str)), None),
         "type": None if schema is None else schema.type,
         "subject": subject,
         "version": None if schema is None or subject is None else schema.subjects[subject],

@@ -23,14 +23,14 @@ Reference = tuple[str, str, int]
 
 
 class RegisteredSchema(NamedTuple):
-    """A schema. `references`: of each its name there, its subject and its version; `subjects`: the version of each."""
+    """A schema. `subjects`: the version of each; `references`: of each its name there, its subject and its version."""
 
     key: int | str
     type: str
     text: str
+    subjects: dict[str, int]
     references: tuple[Reference, ...] = ()
     guid: str | None = None
-    subjects: dict[str, int] = {}  # noqa: RUF012  # each has its own
 
     def subject(self, likely: str) -> str | None:
         """The likely one of its subjects, or the only one."""
@@ -93,7 +93,7 @@ class SchemaFiles:
             elif key in self._schemas:
                 raise KinspectError(f"{path}: another file has the schema {key} too")
             else:
-                self._schemas[key] = RegisteredSchema(key, SUFFIXES[path.suffix], text, subjects={})
+                self._schemas[key] = RegisteredSchema(key, SUFFIXES[path.suffix], text, {})
         if not self._schemas:
             raise KinspectError(
                 f"{folder}: has no schemas: files named ID.avsc, ID.proto or ID.json by their ids"
@@ -134,12 +134,12 @@ def _registered(entry: dict[str, Any]) -> RegisteredSchema:
         key,
         kind.upper(),
         text,
+        {} if subject is None or version is None else {str(subject): int(version)},
         tuple(
             (str(each["name"]), str(each["subject"]), int(each["version"]))
             for each in entry.get("references") or ()
         ),
         None if guid is None else str(UUID(guid)),
-        {} if subject is None or version is None else {str(subject): int(version)},
     )
 
 

@@ -17,18 +17,12 @@ MOST = 0x7FFFFFFF
 
 
 class NamedSchema(NamedTuple):
-    """The schema that a payload names by its number or its GUID. `start`: where the payload behind it begins; `rest`:
-    what a header has behind it, None where no header names it."""
+    """The schema that a payload names by its number or its GUID, `key`. `start`: where the payload behind it begins;
+    `rest`: what a header has behind it, None where no header names it."""
 
-    number: int | None
-    guid: str | None
+    key: int | str
     start: int
     rest: bytes | None = None
-
-    @property
-    def key(self) -> int | str:
-        """Its name among schemas."""
-        return self.guid if self.number is None else self.number  # type: ignore[return-value]
 
 
 def by_header(values: Iterable[bytes | None]) -> NamedSchema | None:
@@ -42,7 +36,7 @@ def at_start(data: bytes) -> NamedSchema | None:
     """The schema that the first bytes may name: whether they do cannot be seen from them alone."""
     if len(data) >= NUMBER_END and data[0] == NUMBER_MAGIC:
         number = int.from_bytes(data[1:NUMBER_END], "big")
-        return NamedSchema(number, None, NUMBER_END) if 0 < number <= MOST else None
+        return NamedSchema(number, NUMBER_END) if 0 < number <= MOST else None
     if len(data) >= GUID_END and data[0] == GUID_MAGIC:
-        return NamedSchema(None, str(UUID(bytes=data[1:GUID_END])), GUID_END)
+        return NamedSchema(str(UUID(bytes=data[1:GUID_END])), GUID_END)
     return None
