@@ -125,8 +125,6 @@ ROWS_SHOWN = (
     *TABLE_SHOWN,
     click.option("--wide", is_flag=True, help="Cut nothing in tables: rows may be longer than a line."),
 )
-ROW_FORMATS = {JSONL: "kinspect.output.jsonl", "csv": "kinspect.output.csvlines"}
-"""Modules whose `open_rows` makes a sink of rows, by the names of formats; commands add those of their own rows."""
 SHOWN = (
     click.option(
         "--fields",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from importlib import import_module
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +11,8 @@ import click
 
 from kinspect.analysis.chosenrecords import LINES, PassingRecords
 from kinspect.analysis.recordrows import KEYS
-from kinspect.capture import open_timeline
 from kinspect.cli.completions import files
-from kinspect.cli.interrupt import Interrupt
 from kinspect.cli.options import (
-    AUTO,
     FILTER_OPTIONS,
     IN_BODIES,
     INPUT,
@@ -24,28 +20,25 @@ from kinspect.cli.options import (
     LINE_FACTS,
     LINES_ALONE,
     OUTPUT_FILE,
-    ROW_FORMATS,
     ROWS_SHOWN,
     SHOW_SECRETS,
     Sectioned,
-    asked_format,
     filter_option,
-    make_caps,
-    make_style,
     options,
     payload_option,
     usage,
 )
-from kinspect.cli.readrun import LimitReachedError, ReadRun, RunOptions, open_run, run_options
+from kinspect.cli.readrun import LimitReachedError, ReadRun, RunOptions, run_options
+from kinspect.cli.rowsink import ROW_FORMATS, RowSink, print_rows, row_format_option
 from kinspect.cli.rules import OptionRule, check
 from kinspect.cli.schemaoption import SCHEMA
 from kinspect.cli.types import COUNT
 from kinspect.filters.filterdefinitions import FILTERS
 from kinspect.filters.recordfilters import RECORD_FILTERS, SHARED, RecordFilter
 from kinspect.kafka.exchange.lines import Line
-from kinspect.output import JSONL, TABLE, Opening
+from kinspect.output import JSONL, TABLE
 from kinspect.payloads.payloadforms import AS_THEY_ARE, FORMS, TEXT, PayloadForms
-from kinspect.sink import SUMMARY, RunInput, Sink, SinkReport
+from kinspect.sink import SUMMARY, RunInput, SinkReport
 from kinspect.wording import counted
 
 if TYPE_CHECKING:
@@ -67,13 +60,8 @@ WHICH = (
     ),
 )
 SHOWN = (
-    click.option(
-        "--format",
-        "format_name",
-        type=click.Choice([AUTO, *FORMATS]),
-        default=AUTO,
-        help=f"auto: {TABLE} on a terminal, else {JSONL}; csv: lists joined by semicolons, headers as JSON;"
-        f" {KCAT}: what `kcat -P -K` reads.",
+    row_format_option(
+        FORMATS, f"csv: lists joined by semicolons, headers as JSON; {KCAT}: what `kcat -P -K` reads"
     ),
     payload_option(
         "Show keys, values and headers' values; none: their sizes only. Filters by them work without. json: JSON where"
@@ -133,15 +121,7 @@ def records(captures: tuple[str, ...], once: bool, control: bool, **values: Any)
     check(RECORD_RULES, LINE_FACTS)
     values = {**values, "once": once, "control": control}
     asked, choice = record_request(values, captures)
-    timeline = open_timeline(captures, skew_ns=make_caps(asked.values).skew_ns)
-    interrupt = Interrupt()
-    sink = RecordSink(asked, choice, values)
-    run = open_run(asked, timeline, interrupt, sink)
-    sink.open(run)
-    with interrupt:
-        run.run()
-        status = run.close()
-    return interrupt.status or status
+    return print_rows(captures, RecordSink(asked, choice, values))
 
 
 def record_request(values: dict[str, Any], inputs: Sequence[str] = ()) -> tuple[RunOptions, RecordFilter]:
@@ -166,12 +146,12 @@ def _decoder(path: str | None) -> PayloadDecoder | None:
     return PayloadDecoder(usage(lambda: SchemaFiles(path)))
 
 
-class RecordSink(Sink):
-    """Writes the rows that the filters choose. `values`: those of all options; `now`: gives the time that a capture
-    which goes on has reached."""
+class RecordSink(RowSink):
+    """Writes the rows that the filters choose. `now`: gives the time that a capture which goes on has reached."""
 
     lines = LINES
-    whole = True
+    formats = FORMATS
+    keys = KEYS
 
     def __init__(
         self,
@@ -180,45 +160,37 @@ class RecordSink(Sink):
         values: dict[str, Any],
         now: Callable[[], int | None] = lambda: None,
     ) -> None:
+        super().__init__(asked, values)
         forms = PayloadForms(values["payload"], _decoder(values.get("schema_registry")))
         self._records = PassingRecords(
             asked.view, choice, forms, once=values["once"], control=values["control"]
         )
-        self._asked, self._choice, self._values, self._now = asked, choice, values, now
+        self._choice, self._now = choice, now
         self._limit = values["limit"]
         self._count = 0
-        self._written = Sink()
 
-    def open(self, run: ReadRun) -> None:
-        """Begin the output of a run."""
-        run.counts_errors = False
-        values, stream = self._values, run.stream
-        folder = values["output"] if values.get("split") else None
-        name = asked_format(values, JSONL)
-        rows = self._written = import_module(FORMATS[name]).open_rows(
-            Opening(stream, self._asked.view, make_style(values), path=folder), KEYS
-        )
-        if folder is None:
-            stream.file.put_header(rows.header)
-            stream.file.ending = rows.ending
-        else:
-            from kinspect.cli.topicfiles import TopicFiles
+    def make_rows(self, run: ReadRun, folder: str | None = None) -> Any:
+        if not self.values.get("split"):
+            return super().make_rows(run)
+        from kinspect.cli.topicfiles import TopicFiles
 
-            self._written = usage(lambda: TopicFiles(rows, folder, f".{name}", values["force"]))
+        folder, replaces = self.values["output"], self.values["force"]
+        rows, suffix = super().make_rows(run, folder), f".{self.format}"
+        return usage(lambda: TopicFiles(rows, folder, suffix, replaces))
 
     def take(self, line: Line) -> None:
-        self._write(self._records.take(line, not self._asked.filter.let))
+        self._write(self._records.take(line, not self.asked.filter.let))
         if self._count == self._limit:
             raise LimitReachedError
 
     def flush(self) -> None:
         if (now := self._now()) is not None:
             self._write(self._records.let_go(now))
-        self._written.flush()
+        super().flush()
 
     def finish(self) -> None:
         self._write(self._records.finish())
-        self._written.flush()
+        super().finish()
 
     def close(self, read: RunInput) -> SinkReport:
         records = self._records
@@ -238,17 +210,17 @@ class RecordSink(Sink):
             f"left out by {option}, as what it asks for is not known: {count:,}"
             for option, count in self._choice.unknown.items()
         ]
-        return SinkReport(told + self._written.close(read).messages)
+        return SinkReport(told + self.written.close(read).messages)
 
     def discard(self) -> None:
         self._records.close()
-        self._written.discard()
+        self.written.discard()
 
     def _write(self, passing: Iterator[Iterable[dict[str, Any]]]) -> None:
         """Write rows, up to the limit."""
         for rows in passing:
             found = [*islice(rows, None if self._limit is None else self._limit - self._count)]
             self._count += len(found)
-            self._written.tell_rows(found)
+            self.written.tell_rows(found)
             if self._count == self._limit:
                 break

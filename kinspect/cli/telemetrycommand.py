@@ -2,53 +2,40 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 import click
 
 from kinspect.analysis.telemetryrows import KEYS, METRIC, Row, telemetry_rows
-from kinspect.capture import open_timeline
 from kinspect.cli.completions import files
-from kinspect.cli.interrupt import Interrupt
 from kinspect.cli.options import (
-    AUTO,
     FILTER_OPTIONS,
     IN_BODIES,
     INPUT,
     LIMITS,
     LINES_ALONE,
     OUTPUT_FILE,
-    ROW_FORMATS,
     ROWS_SHOWN,
     Option,
     Sectioned,
-    asked_format,
-    make_caps,
-    make_style,
     options,
     usage,
 )
-from kinspect.cli.readrun import LimitReachedError, open_run, run_options
+from kinspect.cli.readrun import LimitReachedError, RunOptions, run_options
+from kinspect.cli.rowsink import ROW_FORMATS, RowSink, print_rows, row_format_option
 from kinspect.cli.schemaoption import SCHEMA
 from kinspect.cli.types import COUNT
 from kinspect.filters.filterdefinitions import FILTERS
 from kinspect.filters.values import Patterns, glob
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import Line
-from kinspect.output import JSONL, TABLE, Opening
-from kinspect.sink import EXCHANGE, SUMMARY, RunInput, Sink, SinkReport
+from kinspect.output import JSONL, TABLE
+from kinspect.sink import EXCHANGE, SUMMARY, RunInput, SinkReport
 from kinspect.wording import COMMON, counted
 
 FORMATS = {TABLE: "kinspect.output.telemetrytable", **ROW_FORMATS}
 SHOWN = (
-    click.option(
-        "--format",
-        "format_name",
-        type=click.Choice([AUTO, *FORMATS]),
-        default=AUTO,
-        help=f"auto: {TABLE} on a terminal, else {JSONL}; csv: sets of attributes joined by semicolons.",
-    ),
+    row_format_option(FORMATS, "csv: sets of attributes joined by semicolons"),
     click.option("--limit", type=COUNT, metavar="N", help="Stop after N rows."),
     *ROWS_SHOWN,
 )
@@ -76,30 +63,20 @@ def telemetry(captures: tuple[str, ...], metric: tuple[str, ...], **values: Any)
     """
     defaults = {**IN_BODIES, **LINES_ALONE, "show_secrets": False}
     asked = run_options({**defaults, **values, "format_name": JSONL, "emit": [SUMMARY]}, captures)
-    sink = TelemetrySink(usage(lambda: Patterns(metric, glob)) if metric else None, values["limit"])
-    timeline = open_timeline(captures, skew_ns=make_caps(values).skew_ns)
-    interrupt = Interrupt()
-    run = open_run(asked, timeline, interrupt, sink)
-    run.counts_errors = False
-    sink.written = import_module(FORMATS[asked_format(values, JSONL)]).open_rows(
-        Opening(run.stream, asked.view, make_style(values)), KEYS
-    )
-    run.stream.file.put_header(sink.written.header)
-    with interrupt:
-        run.run()
-        status = run.close()
-    return interrupt.status or status
+    chosen = usage(lambda: Patterns(metric, glob)) if metric else None
+    return print_rows(captures, TelemetrySink(asked, values, chosen))
 
 
-class TelemetrySink(Sink):
-    """Writes the rows of exchanges. `metric`: patterns of names, None: any row; `limit`: how many rows."""
+class TelemetrySink(RowSink):
+    """Writes the rows of exchanges. `metric`: patterns of names, None: any row."""
 
     lines = frozenset({EXCHANGE})
-    whole = True
-    written = Sink()
+    formats = FORMATS
+    keys = KEYS
 
-    def __init__(self, metric: Patterns | None, limit: int | None) -> None:
-        self._metric, self._limit = metric, limit
+    def __init__(self, asked: RunOptions, values: dict[str, Any], metric: Patterns | None) -> None:
+        super().__init__(asked, values)
+        self._metric, self._limit = metric, values["limit"]
         self._count = self._found = self._unread = 0
 
     def take(self, line: Line) -> None:
@@ -112,12 +89,6 @@ class TelemetrySink(Sink):
                     self.written.tell(row)
                     if self._count == self._limit:
                         raise LimitReachedError
-
-    def flush(self) -> None:
-        self.written.flush()
-
-    def finish(self) -> None:
-        self.written.flush()
 
     def close(self, read: RunInput) -> SinkReport:
         told = [f"{counted(self._found, 'row')}; {self._count:,} shown"]

@@ -44,8 +44,8 @@ ALLOWED = {
         name: {"import_module"}
         for name in (
             *("__init__.py", "answers/__init__.py", "cli/__init__.py", "cli/preload.py"),
-            *("cli/progress.py", "cli/recordscommand.py", "protocol/__init__.py"),
-            *("cli/telemetrycommand.py", "formats.py", "answers/answerobject.py"),
+            *("cli/progress.py", "cli/rowsink.py", "protocol/__init__.py"),
+            *("formats.py", "answers/answerobject.py"),
             *("payloads/payloaddecoder.py",),
         )
     },
