@@ -14,7 +14,7 @@ from typing import Any
 
 from kinspect.errors import StateError
 
-VERSION = 19
+VERSION = 20
 """Format version; increased when the content of the fields, or their order, changes."""
 MAGIC = b"kinspect state\n\0"
 HEAD = Struct(">16sHI")

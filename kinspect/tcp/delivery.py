@@ -15,7 +15,7 @@ from typing import Final
 
 from kinspect.model import ACK, BEHIND_GAPS, FIN, FULL_SIZED, RST, SYN, Caps, Counts, Segment
 from kinspect.tcp.connection import NEVER, Connection, HalfConnection, NullHandler
-from kinspect.tcp.reorder import CUT, DATA, FINISH, PIECE_BYTES, RESET, Acknowledged, Arrival, HeldSegment
+from kinspect.tcp.reorder import CUT, DATA, FINISH, PIECE_BYTES, RESET, Arrival, HeldSegment
 from kinspect.tcp.sequence import MASK, MAX_WINDOW, distance
 
 PATIENCE: Final = 8
@@ -163,7 +163,7 @@ class Delivery:
         """True if enough packets came after the gap that is too old."""
         number = sum(connection.packets)
         return any(
-            number - (half.held.acks or half.held.pieces)[0].number >= LATE_PACKETS
+            number - (half.held.acks[0].number if half.held.acks else _head_number(half)) >= LATE_PACKETS
             for half in connection.halves
             if half.held is not None and self.deadline(half) == connection.hole_at
         )
@@ -228,7 +228,7 @@ class Delivery:
 
     def _acknowledged(self, half: HalfConnection, end: int) -> None:
         """Note that the current packet acknowledges everything before the offset `end`."""
-        half.hold().acknowledge(Acknowledged(end, half.packets + half.peer.packets, self.clock))
+        half.hold().acknowledge(end, half.packets + half.peer.packets, self.clock)
 
     def _answered_early(self, connection: Connection) -> None:
         """A SYN-ACK was acknowledged before it came: the peer's packets may be late by its clock."""
@@ -476,7 +476,7 @@ class Delivery:
             if number - held.acks[0].number < limit or self._may_be_late(half, held.acks[0].clock):
                 return False
             end = _acknowledged_part(half, number - limit // 2, NEVER)
-        elif half.peer.seen or number - held.pieces[0].number < limit * PATIENCE:
+        elif half.peer.seen or number - _head_number(half) < limit * PATIENCE:
             return False
         return self._skip(half, end)
 
@@ -631,4 +631,4 @@ def _next_piece(half: HalfConnection) -> HeldSegment | None:
 
 def _head_number(half: HalfConnection) -> int:
     assert half.held is not None
-    return half.held.pieces[0].number
+    return half.held.pieces[0].arrival.number

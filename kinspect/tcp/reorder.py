@@ -2,7 +2,8 @@
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from typing import Any, ClassVar, Final, NamedTuple
+from operator import attrgetter
+from typing import Any, ClassVar, Final
 
 from kinspect.state import fields, fill
 
@@ -14,40 +15,64 @@ RESET: Final = 3
 PIECE_BYTES: Final = 400
 
 
-class Arrival(NamedTuple):
-    """Arrival of a packet: its own time and frame, the running clock, and its number on the connection.
+# Classes, and no named tuples: compiled code makes those through an interpreted `__new__`, at ten times the price.
+class Arrival:
+    """Arrival of a packet: its number on the connection, the running clock, its own time and frame.
 
     `ack` is the acknowledgment that must be satisfied before the packet may be handed on, or -1.
     """
 
-    number: int
-    clock: int
-    time: int | None
-    frame: int
-    ack: int
+    __slots__ = ("ack", "clock", "frame", "number", "time")
+
+    def __init__(self, number: int, clock: int, time: int | None, frame: int, ack: int) -> None:
+        self.number = number
+        self.clock = clock
+        self.time = time
+        self.frame = frame
+        self.ack = ack
+
+    def state(self) -> list[Any]:
+        """Arguments that make it again."""
+        return [self.number, self.clock, self.time, self.frame, self.ack]
 
 
-class HeldSegment(NamedTuple):
+class HeldSegment:
     """Waiting bytes of one packet.
 
     `start` and `end` are offsets in the stream of the direction. `kind`: `DATA` with its bytes, `CUT` (bytes that the
     snap length cut off), `FINISH` or `RESET` (no bytes).
     """
 
-    start: int
-    number: int
-    end: int
-    kind: int
-    data: bytes
-    arrival: Arrival
+    __slots__ = ("arrival", "data", "end", "kind", "start")
+
+    def __init__(self, start: int, end: int, kind: int, data: bytes, arrival: Arrival) -> None:
+        self.start = start
+        self.end = end
+        self.kind = kind
+        self.data = data
+        self.arrival = arrival
+
+    def state(self) -> list[Any]:
+        """Arguments that make it again, the arrival's in place of the arrival."""
+        return [self.start, self.end, self.kind, self.data, self.arrival.state()]
 
 
-class Acknowledged(NamedTuple):
+class Acknowledged:
     """Acknowledgment by the peer of everything before `end`: its packet's number on the connection, and its time."""
 
-    end: int
-    number: int
-    clock: int
+    __slots__ = ("clock", "end", "number")
+
+    def __init__(self, end: int, number: int, clock: int) -> None:
+        self.end = end
+        self.number = number
+        self.clock = clock
+
+    def state(self) -> list[int]:
+        """Arguments that make it again."""
+        return [self.end, self.number, self.clock]
+
+
+_START: Final = attrgetter("start")
 
 
 class HeldSegments:
@@ -57,8 +82,8 @@ class HeldSegments:
     with another value.
     """
 
-    STATE: ClassVar = ("acks", "conflicting", "pieces", "size")
-    __slots__ = STATE
+    STATE: ClassVar = ("conflicting", "size")
+    __slots__ = (*STATE, "acks", "pieces")
 
     def __init__(self) -> None:
         self.pieces: list[HeldSegment] = []
@@ -68,14 +93,19 @@ class HeldSegments:
 
     def state(self) -> list[Any]:
         """State for `from_state`."""
-        return fields(self, self.STATE)
+        acks, pieces = [ack.state() for ack in self.acks], [piece.state() for piece in self.pieces]
+        return [*fields(self, self.STATE), acks, pieces]
 
     @classmethod
     def from_state(cls, state: Sequence[Any]) -> "HeldSegments":
         held = cls()
-        fill(held, cls.STATE, state)
-        held.acks = [Acknowledged(*ack) for ack in held.acks]
-        held.pieces = [HeldSegment(*piece[:-1], Arrival(*piece[-1])) for piece in held.pieces]
+        *plain, acks, pieces = state
+        fill(held, cls.STATE, plain)
+        held.acks = [Acknowledged(*ack) for ack in acks]
+        held.pieces = [
+            HeldSegment(start, end, kind, data, Arrival(*arrival))
+            for start, end, kind, data, arrival in pieces
+        ]
         return held
 
     @property
@@ -93,9 +123,10 @@ class HeldSegments:
         """Approximate memory that the pieces take, in bytes."""
         return self.size + PIECE_BYTES * len(self.pieces)
 
-    def acknowledge(self, ack: Acknowledged) -> None:
-        if ack.end > self.acked:
-            self.acks.append(ack)
+    def acknowledge(self, end: int, number: int, clock: int) -> None:
+        """Note that the connection's packet `number` acknowledged everything before `end`, unless another one did."""
+        if end > self.acked:
+            self.acks.append(Acknowledged(end, number, clock))
 
     def forget_acks(self, offset: int) -> None:
         """Drop acknowledgments that cover nothing behind `offset`."""
@@ -110,14 +141,14 @@ class HeldSegments:
         pieces = self.pieces
         origin = start
         repeated = 0
-        at = bisect_left(pieces, (start + 1,))
+        at = bisect_left(pieces, start + 1, key=_START)
         if at and pieces[at - 1].end > start:
             at -= 1
         while start < end:
             stop = min(end, pieces[at].start) if at < len(pieces) else end
             if start < stop:
                 part = data[start - origin : stop - origin]
-                pieces.insert(at, HeldSegment(start, arrival.number, stop, kind, part, arrival))
+                pieces.insert(at, HeldSegment(start, stop, kind, part, arrival))
                 self.size += len(part)
                 at += 1
                 start = stop
@@ -140,31 +171,32 @@ class HeldSegments:
         """Keep a `FINISH` or `RESET` before the byte at offset `at`, or behind the piece that holds that byte; a
         repeated mark is dropped."""
         pieces = self.pieces
-        place = bisect_left(pieces, (at,))
+        place = bisect_left(pieces, at, key=_START)
         if place and pieces[place - 1].end > at:
             at = pieces[place - 1].end
-            place = bisect_left(pieces, (at,))
+            place = bisect_left(pieces, at, key=_START)
         # Before the bytes that begin here, or a repeated mark would not be found among them.
         while place < len(pieces) and pieces[place].end == at:
             if pieces[place].kind == kind:
                 return
             place += 1
-        pieces.insert(place, HeldSegment(at, arrival.number, at, kind, b"", arrival))
+        pieces.insert(place, HeldSegment(at, at, kind, b"", arrival))
 
     def shift(self, size: int) -> None:
         """Increase all offsets by `size`: the stream begins that much earlier."""
-        self.pieces = [
-            piece._replace(start=piece.start + size, end=piece.end + size) for piece in self.pieces
-        ]
-        self.acks = [ack._replace(end=ack.end + size) for ack in self.acks]
+        for piece in self.pieces:
+            piece.start += size
+            piece.end += size
+        for ack in self.acks:
+            ack.end += size
 
     def set_forward(self, by: int) -> None:
         """Increase all times of the running clock."""
-        self.pieces = [
-            piece._replace(arrival=piece.arrival._replace(clock=piece.arrival.clock + by))
-            for piece in self.pieces
-        ]
-        self.acks = [ack._replace(clock=ack.clock + by) for ack in self.acks]
+        # The pieces of one packet share its arrival.
+        for arrival in {id(piece.arrival): piece.arrival for piece in self.pieces}.values():
+            arrival.clock += by
+        for ack in self.acks:
+            ack.clock += by
 
     def pop(self) -> HeldSegment:
         """Remove and return the first piece."""

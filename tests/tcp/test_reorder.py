@@ -24,7 +24,7 @@ def test_the_first_seen_bytes_win_and_repeats_are_counted(runs):
         assert last <= piece.start < piece.end == piece.start + len(piece.data)
         last = piece.end
         for at, value in enumerate(piece.data, piece.start):
-            assert value == piece.number
+            assert value == piece.arrival.number
             found[at] = value
     assert found == model
     assert held.size == 0

@@ -109,14 +109,17 @@ class LineOrder(Generic[L]):
         if key < self._last:
             self.late += 1
         at = bisect_right(self._keys, key)
-        self._keys.insert(at, key)
-        self._places.insert(at, self._places[at] if at < len(self._places) else place)
-        self._sizes.insert(at, size)
-        self._lines.insert(at, line)
+        # As slices, which move what follows in one go: `insert` moves one by one.
+        self._keys[at:at] = (key,)
+        self._places[at:at] = (self._places[at] if at < len(self._places) else place,)
+        self._sizes[at:at] = (size,)
+        self._lines[at:at] = (line,)
 
     def pass_to(self, place: int) -> None:
         """Release the lines that have waited long enough, as the run has come to that place."""
-        self._hand_on(bisect_right(self._places, place - WINDOW))
+        waited = place - WINDOW
+        if self._places and self._places[0] <= waited:
+            self._hand_on(bisect_right(self._places, waited))
 
     def force(self) -> None:
         """Release the first line at once."""
