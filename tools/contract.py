@@ -18,7 +18,7 @@ from console_blocks import ROOT
 from kinspect.answers import answers
 from kinspect.tables.answertables import table_of
 from kinspect.tables.arrowcolumns import PROBLEM_ROWS, schema_of
-from kinspect.tables.tablenames import PROBLEMS, TABLES
+from kinspect.tables.tablenames import PROBLEMS, RECORD_ROWS, TABLES
 
 SCHEMAS = ROOT / "docs" / "schema"
 KEYS = "schema/keys.csv"
@@ -148,7 +148,7 @@ def _keys() -> Iterator[Key]:
     for name in LINES:
         whole = schema(name)
         yield from (("line", name, key, kind) for key, kind in _properties(whole, whole["$defs"]))
-    tables = {name: schema_of(name, None) for name in TABLES}
+    tables = {name: schema_of(name, None) for name in (*TABLES, RECORD_ROWS)}
     for name, columns in {**tables, PROBLEMS: PROBLEM_ROWS}.items():
         yield from (("table", name, key, kind) for key, kind in fields(columns))
     for answer in answers():

@@ -33,12 +33,14 @@ from kinspect.cli.rowsink import ROW_FORMATS, RowSink, print_rows, row_format_op
 from kinspect.cli.rules import OptionRule, check
 from kinspect.cli.schemaoption import SCHEMA
 from kinspect.cli.types import COUNT
+from kinspect.extras import need
 from kinspect.filters.filterdefinitions import FILTERS
 from kinspect.filters.recordfilters import RECORD_FILTERS, SHARED, RecordFilter
 from kinspect.kafka.exchange.lines import Line
 from kinspect.output import JSONL, TABLE
 from kinspect.payloads.payloadforms import AS_THEY_ARE, FORMS, TEXT, PayloadForms
 from kinspect.sink import SUMMARY, RunInput, SinkReport
+from kinspect.tables.tablenames import PARQUET
 from kinspect.wording import counted
 
 if TYPE_CHECKING:
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
 KCAT = "kcat"
 TOPIC = "topic"
 LIVE_FORMATS = {TABLE: "kinspect.output.recordtable", **ROW_FORMATS}
-FORMATS = {**LIVE_FORMATS, KCAT: "kinspect.output.kcat"}
+FORMATS = {**LIVE_FORMATS, KCAT: "kinspect.output.kcat", PARQUET: "kinspect.tables.files"}
 
 WHICH = (
     click.option(
@@ -61,7 +63,8 @@ WHICH = (
 )
 SHOWN = (
     row_format_option(
-        FORMATS, f"csv: lists joined by semicolons, headers as JSON; {KCAT}: what `kcat -P -K` reads"
+        FORMATS,
+        f"csv: lists joined by semicolons, headers as JSON; {KCAT}: what `kcat -P -K` reads; {PARQUET}: a folder",
     ),
     payload_option(
         "Show keys, values and headers' values; none: their sizes only. Filters by them work without. json: JSON where"
@@ -98,6 +101,8 @@ RECORD_RULES = (
     OptionRule(f"format={KCAT}", "{} writes bytes: into a pipe, or -o FILE", "tty"),
     OptionRule("split", "{} makes a file of each topic: say where with -o DIR", unless="path"),
     OptionRule("split", "{} is not for --format {format}: tables are for people", f"format={TABLE}"),
+    OptionRule("split", "{} is not for --format {format}: the column topic parts rows", f"format={PARQUET}"),
+    OptionRule(f"format={PARQUET}", "{} writes tables: say where with -o DIR", unless="path"),
     OptionRule("schema_registry", f"{{}} is for --payload {AS_THEY_ARE}", unless=f"payload={AS_THEY_ARE}"),
     OptionRule("control", f"{{}} is not for --format {KCAT}: only brokers write markers", f"format={KCAT}"),
 )
@@ -128,12 +133,19 @@ def record_request(values: dict[str, Any], inputs: Sequence[str] = ()) -> tuple[
     """The request of a run that shows records, and what chooses these."""
     given = {name: values[name] for name in RECORD_FILTERS}
     lines = {**LINES_ALONE, **values, **dict.fromkeys(SHARED, ()), **IN_BODIES}
-    if values.get("split"):
+    if values["format_name"] == PARQUET:
+        usage(lambda: need("parquet", f"--format {PARQUET}"))
+    if _has_folder(values):
         lines["output"] = os.devnull
     asked = run_options({**lines, "format_name": JSONL, "emit": [SUMMARY]}, inputs)
     choice = usage(lambda: RecordFilter(given, lambda: asked.filter.start))
     asked.filter.exempt_all()
     return asked, choice
+
+
+def _has_folder(values: dict[str, Any]) -> bool:
+    """Whether -o is a folder."""
+    return bool(values.get("split")) or values["format_name"] == PARQUET
 
 
 def _decoder(path: str | None) -> PayloadDecoder | None:
@@ -170,12 +182,14 @@ class RecordSink(RowSink):
         self._count = 0
 
     def make_rows(self, run: ReadRun, folder: str | None = None) -> Any:
-        if not self.values.get("split"):
+        if not _has_folder(self.values):
             return super().make_rows(run)
+        folder, replaces = self.values["output"], self.values["force"]
+        rows, suffix = usage(lambda: RowSink.make_rows(self, run, folder)), f".{self.format}"
+        if not self.values.get("split"):
+            return rows
         from kinspect.cli.topicfiles import TopicFiles
 
-        folder, replaces = self.values["output"], self.values["force"]
-        rows, suffix = super().make_rows(run, folder), f".{self.format}"
         return usage(lambda: TopicFiles(rows, folder, suffix, replaces))
 
     def take(self, line: Line) -> None:

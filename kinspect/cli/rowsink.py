@@ -57,7 +57,14 @@ class RowSink(Sink):
 
     def make_rows(self, run: ReadRun, folder: str | None = None) -> Any:
         """The sink of rows in that format. `folder`: in whose files they stand."""
-        opening = Opening(run.stream, self.asked.view, make_style(self.values), path=folder)
+        opening = Opening(
+            run.stream,
+            self.asked.view,
+            make_style(self.values),
+            path=folder,
+            force=self.values["force"],
+            rolls=run.packets.status.bytes_total is None,
+        )
         return import_module(self.formats[self.format]).open_rows(opening, self.keys)
 
     def flush(self) -> None:

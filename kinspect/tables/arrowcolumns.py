@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from kinspect.errors import KinspectError
 from kinspect.kafka.view import fieldselection
-from kinspect.tables.tablenames import BATCHES, CONNECTIONS, EXCHANGES, RECORDS, TABLES
+from kinspect.tables.tablenames import BATCHES, CONNECTIONS, EXCHANGES, RECORD_ROWS, RECORDS, TABLES
 
 COMPLETION, DATE, EXCHANGE_ID = "completion", "date", "exchange_id"
 
@@ -72,6 +72,7 @@ define_kind("counted_broker", "ip text, port int, packets long, bytes long")
 define_kind("request", _MESSAGE)
 define_kind("response", f"{_MESSAGE}, errors errors")
 define_kind("header", "key text, value text, value_encoding text")
+define_kind("schema", "id long, guid text, type text, subject text, version long, message text, certain bool")
 
 _EXCHANGE = parse_columns(
     """exchange_id text, timestamp time, completed_at time, client client, broker broker, connection_id text,
@@ -105,6 +106,14 @@ _RECORD = parse_columns(
     record_timestamp micros, timestamp_type text, direction text, control text, group text, producer_id long,
     producer_epoch int, sequence int, transactional_id text, transaction text, codec text, crc_ok bool, frame long"""
 )
+# The keys of `analysis.recordrows`, in their order.
+_RECORD_ROW = parse_columns(
+    """timestamp time, record_timestamp micros, timestamp_type text, direction text, topic text, topic_id text,
+    partition int, offset long, key text, key_encoding text, value text, value_encoding text, headers headers,
+    control text, key_size long, value_size long, client_id text, client_ip text, group text, producer_id long,
+    producer_epoch int, sequence int, transactional_id text, transaction text, codec text, crc_ok bool, event_id text,
+    frame long, key_schema schema, value_schema schema, problem text"""
+)
 RECORD_FACTS = """
     timestamp_type direction control group producer_id producer_epoch sequence transactional_id transaction codec crc_ok
     frame
@@ -118,6 +127,7 @@ _COLUMNS: dict[str, ColumnTypes] = {
     CONNECTIONS: _CONNECTION,
     BATCHES: _BATCH,
     RECORDS: _RECORD,
+    RECORD_ROWS: _RECORD_ROW,
 }
 PROBLEM_ROWS = pa.schema([*parse_columns("file text, error text, unread bool, message text"), *RUN[:-1]])
 """Columns of the table `problems`, a row of which is an input that was not read to its end, or not at all."""

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from typing import Any
 from uuid import uuid4
 
 from kinspect.kafka.exchange.lines import Line
-from kinspect.kafka.view.view import View
 from kinspect.model import NS_PER_DAY
 from kinspect.output import Opening
 from kinspect.output.escape import printable
 from kinspect.sink import RunInput, Sink, SinkReport
 from kinspect.tables.builder import TableBuilder
 from kinspect.tables.parquet import PartFiles, TableFolder, problem_rows
-from kinspect.tables.rows import UnreadInput, open_table
-from kinspect.tables.tablenames import DEFAULT_TABLES, PROBLEMS, RECORDS, TABLES
+from kinspect.tables.rows import Table, UnreadInput, open_table
+from kinspect.tables.tablenames import DEFAULT_TABLES, PROBLEMS, RECORD_ROWS, RECORDS, TABLES
 from kinspect.wording import counted
 
 EVERY_SECONDS = 60.0
@@ -31,23 +30,25 @@ def open_sink(opening: Opening) -> TableFiles:
     asked = opening.own["tables"]
     if asked is None:
         asked = (*DEFAULT_TABLES, RECORDS) if opening.view.records else DEFAULT_TABLES
-    names = [name for name in TABLES if name in asked]
-    return TableFiles(names, opening.path or "", opening.view, opening.force, opening.rolls)
+    # Records have a table of their own: without a payload, bodies do not repeat them.
+    view = replace(opening.view, records=False)
+    return TableFiles({name: open_table(name, None, view) for name in TABLES if name in asked}, opening)
+
+
+def open_rows(opening: Opening, columns: Sequence[str]) -> TableFiles:
+    """Records, as rows that the sink is told, as a table. Raises KinspectError for a folder that cannot be used."""
+    return TableFiles({RECORD_ROWS: open_table(RECORD_ROWS, None, opening.view)}, opening)
 
 
 class TableFiles(Sink):
-    """Writes tables. `names`: which; `path`: their folder; `view`: what bodies show; `force`: tables that are there are
-    replaced; `rolls`: what is there counts each minute, not all at the end."""
+    """Writes tables, of lines or of rows that it is told."""
 
-    def __init__(self, names: Sequence[str], path: str, view: View, force: bool, rolls: bool) -> None:
-        # Records have a table of their own: without a payload, bodies do not repeat them.
-        view = replace(view, records=False)
-        tables = {name: open_table(name, None, view) for name in names}
+    def __init__(self, tables: Mapping[str, Table], opening: Opening) -> None:
         self._run_id = uuid4().hex
         self._builder = TableBuilder(tables, self._run_id, None)
-        self._folder = TableFolder(path, force)
+        self._folder = TableFolder(opening.path or "", opening.force)
         self._files = PartFiles(self._folder.staging, self._run_id)
-        self._due = time.monotonic() + EVERY_SECONDS if rolls else None
+        self._due = time.monotonic() + EVERY_SECONDS if opening.rolls else None
         self._rows: dict[str, int] = dict.fromkeys(tables, 0)
         self._dates: dict[str, set[str]] = {name: set() for name in tables}
         self.lines = self._builder.emit
@@ -55,6 +56,10 @@ class TableFiles(Sink):
     def take(self, line: Line) -> None:
         for name, rows in self._builder.add((line,)):
             self._files.add(name, rows)
+
+    def tell_rows(self, rows: list[dict[str, Any]]) -> None:
+        for name, made in self._builder.add_rows(rows):
+            self._files.add(name, made)
 
     def flush(self) -> None:
         if self._due is not None and time.monotonic() >= self._due:

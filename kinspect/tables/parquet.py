@@ -22,7 +22,7 @@ from kinspect.errors import KinspectError
 from kinspect.ownfile import make
 from kinspect.tables.arrowcolumns import DATE, PROBLEM_ROWS
 from kinspect.tables.lock import LOCK, FileLock
-from kinspect.tables.tablenames import DATE_FOLDER, NO_DATE, PROBLEMS, STAGING, TABLES
+from kinspect.tables.tablenames import DATE_FOLDER, NO_DATE, PROBLEMS, RECORD_ROWS, STAGING, TABLES
 
 GROUP_ROWS, GROUP_BYTES = 100_000, 32 * 1024 * 1024
 """Most rows of a row group, and their bytes in memory from which on it is written."""
@@ -187,7 +187,7 @@ class TableFolder:
         return tables
 
     def _is_table(self, name: str) -> bool:
-        if name not in (STAGING, *TABLES, PROBLEMS):
+        if name not in (STAGING, *TABLES, RECORD_ROWS, PROBLEMS):
             return False
         try:
             folder = os.open(name, _FOLDER, dir_fd=self._folder)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from datetime import date
+from functools import lru_cache
 from itertools import chain, islice, repeat
 from struct import Struct
 from typing import Any, NamedTuple
@@ -19,21 +20,28 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine
 from kinspect.kafka.view.forms import TEXT
 from kinspect.kafka.view.placedbatches import placed_batches
-from kinspect.kafka.view.view import SCHEMA_VERSION, View
+from kinspect.kafka.view.redact import BASE64, HEX, UTF_8
+from kinspect.kafka.view.view import SCHEMA_VERSION, View, epoch_ns
 from kinspect.kafka.wire.lineorder import LineKey
 from kinspect.model import NS_PER_DAY, REQUEST, RESPONSE
 from kinspect.tables.arrowcolumns import DATE, EXCHANGE_ID, RECORD_FACTS, schema_of
-from kinspect.tables.tablenames import CONNECTIONS, EXCHANGES, RECORDS
+from kinspect.tables.tablenames import CONNECTIONS, EXCHANGES, RECORD_ROWS, RECORDS
 
 _KEY = Struct(">QQQI")
 _DECODED = ("key_decoded", "value_decoded")
+_AS_TEXT = frozenset({None, UTF_8, BASE64, HEX})
+"""Encodings of payloads that are text; others are JSON."""
+_nanoseconds = lru_cache(maxsize=64)(epoch_ns)
+ROW = "row"
+"""What a table of rows that are no lines is made of."""
 
 TableRow = dict[str, Any]
 RowsOfLine = Callable[[Any], Iterable[TableRow]]
 
 
 class Table(NamedTuple):
-    """A requested table. `emit`: the line type that it is made of; `rows`: turns a line into its rows."""
+    """A requested table. `emit`: the line type that it is made of, or `ROW`; `rows`: turns a line, or such a row, into
+    its rows."""
 
     schema: pa.Schema
     emit: str
@@ -47,6 +55,8 @@ def open_table(name: str, fields: Collection[str] | None, view: View) -> Table:
         return Table(schema, "connection", _connection_rows(view))
     if name == EXCHANGES:
         return Table(schema, "exchange", _exchange_rows(view))
+    if name == RECORD_ROWS:
+        return Table(schema, ROW, _record_row)
     if name == RECORDS:
         view = replace(view, records=True)
     return Table(schema, "exchange", _batch_rows(view, name == RECORDS))
@@ -147,6 +157,22 @@ def _batch_rows(view: View, records: bool) -> Callable[[Exchange], Iterator[Tabl
                         }
 
     return rows
+
+
+def _record_row(row: TableRow) -> Iterable[TableRow]:
+    """The row of a record, as `kinspect records` has it."""
+    found = {**row, "headers": [_shown(header, "value") for header in row["headers"]]}
+    for name in ("key", "value"):
+        found = _shown(found, name)
+    time, record_time = row["timestamp"], row["record_timestamp"]
+    _put_times(found, None if time is None else _nanoseconds(time), None)
+    found["record_timestamp"] = None if record_time is None else _micros(_nanoseconds(record_time))
+    return (found,)
+
+
+def _shown(row: TableRow, name: str) -> TableRow:
+    """The row or header with a payload that is decoded as JSON text."""
+    return row if row[f"{name}_encoding"] in _AS_TEXT else {**row, name: json_text(row[name])}
 
 
 def _told(exchange: Exchange, line: TableRow) -> Iterator[Rows]:

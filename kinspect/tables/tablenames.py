@@ -1,6 +1,8 @@
 """Names of the tables; these need no PyArrow."""
 
 EXCHANGES, BATCHES, RECORDS, CONNECTIONS = "exchanges", "batches", "records", "connections"
+RECORD_ROWS = "record_rows"
+"""The rows of `kinspect records`, which are decided by all of a capture."""
 PROBLEMS = "problems"
 PARQUET = "parquet"
 STAGING = "_staging"

@@ -21,7 +21,7 @@ from support.pcap import Conversation, framed, pcap
 from support.waiting import wait_until
 
 from kinspect import records_of
-from kinspect.kafka.view.view import View
+from kinspect.kafka.view.view import View, iso_time
 from kinspect.protocol import Message, encode_request, encode_response
 from kinspect.tables.arrowcolumns import schema_of
 from kinspect.tables.parquet import OPEN_FILES, PartFiles
@@ -86,6 +86,56 @@ def test_records_have_what_their_exchange_shows_of_transactions(kinspect, tmp_pa
         assert row["transaction"] in (other["transaction"], None)
         assert (row["log_offset"], row["control"]) == (other["offset"], other["control"])
         assert f"{row['record_timestamp']:%FT%T.%f}000Z" == other["record_timestamp"]
+
+
+@pytest.mark.parametrize(
+    ("path", "options"),
+    [
+        (CAPTURES / "4.1.2/txn_java.pcap.gz", {"payload": "text", "control": True}),
+        (CAPTURES / "2.8.2/console-zstd.pcap", {}),
+        (
+            Path(__file__).parents[1] / "payloads/data/orders.pcap",
+            {"payload": "auto", "schema_registry": "tests/payloads/data/schemas.jsonl"},
+        ),
+    ],
+)
+def test_rows_of_records_are_those_of_the_command(kinspect, tmp_path, path, options):
+    words = [f"--{name.replace('_', '-')}" for name in options]
+    given = [x for pair in zip(words, options.values(), strict=True) for x in pair if x is not True]
+    found = kinspect("records", path, "--format", "parquet", "-o", tmp_path / "out", *given)
+    made, told = rows(tmp_path / "out", "record_rows"), [*records_of(path, **options)]
+    assert len(made) == len(told) > 5
+    assert f"record_rows: {len(told)} rows, dates {told[0]['timestamp'][:10]}" in found.err
+    for row, other in zip(made, told, strict=True):
+        shown = {name: row[name] for name in other}
+        shown["timestamp"] = iso_time(row["timestamp_ns"])
+        shown["record_timestamp"] = f"{row['record_timestamp']:%FT%T.%f}000Z"
+        for name in ("key", "value"):
+            if row[f"{name}_encoding"] in ("json", "avro", "protobuf"):
+                shown[name] = orjson.loads(row[name])
+        for header in shown["headers"]:
+            if header["value_encoding"] == "json":
+                header["value"] = orjson.loads(header["value"])
+        assert shown == other
+        assert str(row["date"]) == other["timestamp"][:10]
+
+
+def test_records_are_a_table_of_their_own(kinspect, tmp_path):
+    for wrong, words in (
+        ([], "--format parquet writes tables: say where with -o DIR"),
+        (["-o", tmp_path / "x", "--split", "topic"], "the column topic parts rows"),
+        (["-o", NANO], "is no folder"),
+    ):
+        found = kinspect("records", NANO, "--format", "parquet", *wrong)
+        assert found.status == 2
+        assert words in found.err
+    kinspect("records", NANO, "--format", "parquet", "-o", tmp_path / "out")
+    assert (
+        "has tables already" in kinspect("records", NANO, "--format", "parquet", "-o", tmp_path / "out").err
+    )
+    found = kinspect("records", NANO, "--format", "parquet", "-o", tmp_path / "out", "--force", "--limit", 3)
+    assert len(rows(tmp_path / "out", "record_rows")) == 3
+    assert "stopped at --limit 3" in found.err
 
 
 def test_several_processes_write_the_same_rows(tmp_path):
