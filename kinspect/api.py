@@ -153,18 +153,14 @@ def records_of(
     from kinspect.filters.filter import named, values_from
     from kinspect.filters.filterdefinitions import FILTERS
     from kinspect.filters.recordfilters import RECORD_FILTERS, SHARED, RecordFilter
+    from kinspect.payloads.opendecoder import open_decoder
     from kinspect.payloads.payloadforms import AS_THEY_ARE, PayloadForms
 
     _check_types(once=once, control=control, show_secrets=show_secrets, schema_registry=schema_registry)
-    decoder = None
-    if schema_registry is not None:
-        from kinspect.payloads.payloaddecoder import PayloadDecoder
-        from kinspect.payloads.schemafiles import SchemaFiles
-
-        if payload != AS_THEY_ARE:
-            raise KinspectError(f"schema_registry is for payload={AS_THEY_ARE!r}")
-        decoder = PayloadDecoder(SchemaFiles(fspath(schema_registry)))
-    forms = PayloadForms(payload, decoder)
+    if schema_registry is not None and payload != AS_THEY_ARE:
+        raise KinspectError(f"schema_registry is for payload={AS_THEY_ARE!r}")
+    registry = None if schema_registry is None else fspath(schema_registry)
+    forms = PayloadForms(payload, open_decoder(registry))
     use_schema(schema)
     given = values_from(filters, {**FILTERS, **RECORD_FILTERS})
     exchanges: Any = {name: value for name, value in given.items() if name in FILTERS.keys() - SHARED}

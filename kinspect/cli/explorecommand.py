@@ -22,9 +22,10 @@ from kinspect.cli.options import (
     make_caps,
     make_filter,
     options,
-    payload_option,
     usage,
 )
+from kinspect.cli.payloadoptions import PAYLOAD_RULES, SCHEMA_REGISTRY, form_option
+from kinspect.cli.rules import check
 from kinspect.cli.schemaoption import SCHEMA
 from kinspect.cli.types import SIZE
 from kinspect.errors import KinspectError
@@ -39,7 +40,8 @@ TERMINAL = "/dev/tty"
 DRAWN = "the explorer draws on a terminal"
 
 SHOWN = (
-    payload_option("Show records' keys and values, also among the bytes; none: their sizes only."),
+    form_option("Show records' keys and values, also among the bytes; none: their sizes only."),
+    SCHEMA_REGISTRY,
     click.option("--show-secrets", is_flag=True, help="Show passwords, tokens and the like."),
     click.option("--utc", is_flag=True, help="Times in UTC (else local time)."),
     click.option(
@@ -58,6 +60,7 @@ def explore(
     captures: tuple[str, ...],
     jobs: int | None,
     payload: str,
+    schema_registry: str | None,
     show_secrets: bool,
     utc: bool,
     spool_size: int | None,
@@ -68,14 +71,15 @@ def explore(
     CAPTURE is what `kinspect read` takes. The list begins with the filters given here; `/` changes them. `?` lists
     the keys.
     """
+    check(PAYLOAD_RULES, {})
     need("explore", "the explorer")
     if not (sys.stdout.isatty() and sys.stderr.isatty()):
         raise click.UsageError(f"{DRAWN}; `kinspect read` prints to files and pipes")
     make_filter(values)
-    view = View(records=True, payload=payload, show_secrets=show_secrets)
     from kinspect.tui.index.filterline import filter_line
     from kinspect.tui.index.indexer import Inputs
     from kinspect.tui.index.indexprocess import IndexProcess
+    from kinspect.tui.index.shownpayloads import ShownPayloads
     from kinspect.tui.index.spool import Spool
     from kinspect.tui.index.store import Store
 
@@ -90,16 +94,19 @@ def explore(
     )
     spool = Spool(spool_size or SPOOL_BYTES)
     store = Store(inputs, spool)
-    # Before the screen is there, so that the process beside it holds nothing but the reading.
+    # Before the screen is there, so that the processes beside it hold nothing of it.
+    payloads = usage(lambda: ShownPayloads(payload, schema_registry))
+    view = View(records=True, payload=payloads.viewed, show_secrets=show_secrets)
     rows = IndexProcess(inputs, spool)
     try:
         keys_from_terminal()
         from kinspect.tui.app import Explorer
 
-        explorer = Explorer(store, rows, view, utc=utc, text=filter_line(values))
+        explorer = Explorer(store, rows, view, payloads, utc=utc, text=filter_line(values))
         explorer.run()
     finally:
         rows.end()
+        payloads.close()
         spool.close()
     status = close(explorer)
     return ENDED_BY_SIGNAL + explorer.ended_by if explorer.ended_by else status

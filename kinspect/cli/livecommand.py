@@ -50,26 +50,31 @@ from kinspect.cli.liveview import (
 from kinspect.cli.options import (
     AUTO,
     FILTER_OPTIONS,
+    IN_BODIES,
     INPUT,
     LIMITS,
     LINE_TYPES,
     LINES_ALONE,
     OTLP,
     OUTPUT_FILE,
-    SHOWN,
     SINKS,
     emit_option,
     format_option,
+    lines_shown,
     options,
     usage,
 )
-from kinspect.cli.outputoptions import OUTPUT_OPTIONS, input_files
+from kinspect.cli.outputoptions import GOES_ON, OUTPUT_OPTIONS, input_files
 from kinspect.cli.ownmetrics import decoding, own_metrics
+from kinspect.cli.payloadoptions import SCHEMA_REGISTRY, form_option
 from kinspect.cli.preload import preload
 from kinspect.cli.readrun import RUN_FACTS, RUN_RULES, ReadRun, open_run, run_options
 from kinspect.cli.recordscommand import (
+    KCAT,
     LIVE_FORMATS,
     OWN_FILTERS,
+    RECORD_RULES,
+    SPLIT,
     WHICH,
     RecordsCommand,
     RecordSink,
@@ -88,6 +93,8 @@ from kinspect.formats import FORMATS
 from kinspect.model import Block
 from kinspect.output import JSONL, TABLE
 from kinspect.output.runsummary import COUNTED, DROPS
+from kinspect.payloads.payloadforms import AS_THEY_ARE
+from kinspect.payloads.payloadforms import JSON as JSON_PAYLOADS
 from kinspect.sink import STATS
 
 if TYPE_CHECKING:
@@ -164,14 +171,21 @@ OUTPUT = (
     *OUTPUT_OPTIONS,
     *ROTATION,
     format_option(
-        [VIEW, *FORMATS, *ALONE],
+        [VIEW, *FORMATS, *ALONE, KCAT],
         f"{VIEW} on a terminal ({TABLE} where TERM=dumb), else {JSONL}; {VIEW}: the whole terminal, drawn anew as it"
-        f" goes on; of answers {TABLE} on a terminal, else {JSON}, an object a line",
+        f" goes on; of answers {TABLE} on a terminal, else {JSON}, an object a line;"
+        f" {KCAT}: records",
     ),
     emit_option([*LINE_TYPES, STATS]),
     *STATS_INTERVAL,
-    *SHOWN,
+    *lines_shown(
+        form_option(
+            "Show records' keys and values; none: their sizes only. For --records-only and --explore also:"
+        )
+    ),
+    SCHEMA_REGISTRY,
     *WHICH,
+    SPLIT,
     *SINKS,
 )
 COUNTING_SECONDS = 8
@@ -185,10 +199,25 @@ SAVE_RULES = (
     ),
 )
 RECORDS_RULES = (
+    *RECORD_RULES,
     OptionRule(
-        (*(name for name in RECORD_FILTERS if name not in SHARED), "control", "once"),
+        (
+            *(name for name in RECORD_FILTERS if name not in SHARED),
+            "control",
+            "once",
+            "split",
+            f"format={KCAT}",
+        ),
         "{} is for --records-only",
         unless="records_only",
+    ),
+    *(
+        OptionRule(
+            f"payload={form}",
+            "{} is for --records-only and --explore",
+            unless=("records_only", "explore"),
+        )
+        for form in (AS_THEY_ARE, JSON_PAYLOADS)
     ),
     OptionRule(
         "records_only",
@@ -200,6 +229,7 @@ RECORDS_RULES = (
         "{} is not for --records-only",
         "records_only",
     ),
+    OptionRule((*GOES_ON, "output_mode"), "{} is not for --split", "split"),
 )
 RULES = (
     *RECORDS_RULES,
@@ -256,7 +286,8 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
     if values["records_only"]:
         requested, choice = record_request(values)
     else:
-        requested = answer_options(counted, values) if counted else run_options(values, facts=FACTS)
+        lines = {**values, **IN_BODIES} if values["explore"] else values
+        requested = answer_options(counted, values) if counted else run_options(lines, facts=FACTS)
     saving = _saving(values)
     keylog = usage(lambda: KeyLogFile(values["keylog"])) if saving and values["keylog"] else None
     chosen = ("snaplen", "bpf", "ring_bytes", "queue_bytes")
@@ -266,7 +297,7 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
         CaptureLimits(values["duration"], values["count"], keylog.more if keylog else bytes),
     )
     if values["explore"]:
-        return explore_live(capture, requested)
+        return explore_live(capture, requested, values["payload"], values["schema_registry"])
     into_file = requested.path is not None
     hangup = Hangup(into_file, signal.getsignal(signal.SIGHUP) is signal.SIG_IGN)
     interrupt = Interrupt(

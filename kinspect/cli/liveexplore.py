@@ -16,7 +16,7 @@ from kinspect.capture.timeline import SourceStatus
 from kinspect.cli.explorecommand import DRAWN, SPOOL_BYTES, close, keys_from_terminal
 from kinspect.cli.interrupt import ENDED_BY_SIGNAL
 from kinspect.cli.liveview import come_from
-from kinspect.cli.options import LINES_ALONE, OTLP, make_caps
+from kinspect.cli.options import LINES_ALONE, OTLP, make_caps, usage
 from kinspect.cli.readrun import RunOptions
 from kinspect.cli.rules import OptionRule
 from kinspect.kafka.view.view import View
@@ -66,11 +66,13 @@ class FollowedCapture:
         return self._capture.status
 
 
-def explore_live(capture: Live, options: RunOptions) -> int:
-    """Explore the exchanges as they come; return the exit status. The capture ends with the explorer."""
+def explore_live(capture: Live, options: RunOptions, payload: str, registry: str | None) -> int:
+    """Explore the exchanges as they come; return the exit status. The capture ends with the explorer. `payload`,
+    `registry`: as `ShownPayloads` takes them."""
     from kinspect.tui.index.filterline import filter_line
     from kinspect.tui.index.indexer import Inputs, RowBatch
     from kinspect.tui.index.indexprocess import IndexProcess
+    from kinspect.tui.index.shownpayloads import ShownPayloads
     from kinspect.tui.index.spool import Spool
     from kinspect.tui.index.store import Store
 
@@ -81,6 +83,8 @@ def explore_live(capture: Live, options: RunOptions) -> int:
     )
     spool = Spool(SPOOL_BYTES)
     store = Store(inputs, spool)
+    payloads = usage(lambda: ShownPayloads(payload, registry))
+    view = View(records=True, payload=payloads.viewed, show_secrets=values["show_secrets"])
     over, held = os.pipe()
     rows = IndexProcess(inputs, spool, FollowedCapture(capture, options.keylog))
     os.close(held)
@@ -88,15 +92,15 @@ def explore_live(capture: Live, options: RunOptions) -> int:
     try:
         from kinspect.tui.app import Explorer
 
-        view = View(records=True, payload=values["payload"], show_secrets=values["show_secrets"])
         keys_from_terminal()
-        explorer = Explorer(store, rows, view, utc=values["utc"], text=filter_line(values))
+        explorer = Explorer(store, rows, view, payloads, utc=values["utc"], text=filter_line(values))
         explorer.run()
         rows.leave()
         while not store.done and isinstance(batch := rows.receive(), RowBatch):
             store.add(batch)
     finally:
         rows.end()
+        payloads.close()
         # It ends once nobody holds the other end: the capturing process has closed its files then.
         os.read(over, 1)
         os.close(over)

@@ -12,7 +12,7 @@ from kinspect.cli.completions import files, one_of, words
 from kinspect.cli.outfile import STANDARD
 from kinspect.cli.rules import Facts, OptionRule
 from kinspect.cli.types import COUNT, DURATION, PORT, SIZE, Count, Duration, Number, Size
-from kinspect.errors import KinspectError
+from kinspect.errors import KinspectError, MissingLibraryError
 from kinspect.filters.filter import Filter
 from kinspect.filters.filterdefinitions import FILTERS, FilterDefinition, option_of
 from kinspect.formats import FORMATS, TEXTS, those_with
@@ -125,49 +125,56 @@ ROWS_SHOWN = (
     *TABLE_SHOWN,
     click.option("--wide", is_flag=True, help="Cut nothing in tables: rows may be longer than a line."),
 )
-SHOWN = (
-    click.option(
-        "--fields",
-        multiple=True,
-        metavar="PATHS",
-        help=f"Only these keys of exchange lines ({', '.join(those_with('fields'))}): a,b.c. A key of records implies"
-        " --records.",
-    ),
-    click.option(
-        "--body",
-        type=click.Choice(BODY_FORMS),
-        help="Bodies: as objects; as one text, which is JSON; or not at all.  [default:"
-        f" {'; '.join([JSON, *(f'{name}: none' for name in AS_TEXTS)])}]",
-    ),
-    click.option(
-        "--no-nulls",
-        is_flag=True,
-        help=f"Leave out null keys and empty lists ({', '.join(those_with('no_nulls'))}), except those of bodies.",
-    ),
-    click.option(
-        "--max-line",
-        type=Size(least=LEAST_LINE),
-        help=f"Cut lines of {' and '.join(those_with('max_line'))} that have more bytes: bodies go first, then the ends"
-        f" of lists, then those of texts; at least {LEAST_LINE}.",
-    ),
-    click.option("--records", is_flag=True, help="Decode records."),
-    payload_option("Show records' keys and values; none: their sizes only."),
-    SHOW_SECRETS,
-    click.option(
-        "--no-users",
-        is_flag=True,
-        help=f"Leave out names of SASL users ({', '.join(those_with('no_users'))}, --otlp). Bodies keep the names"
-        " in them.",
-    ),
-    click.option(
-        "--int64",
-        type=click.Choice(INT64_FORMS),
-        default="number",
-        help="64-bit integers of bodies as text, for tools that read numbers as floats.",
-    ),
-    click.option("--limit", type=COUNT, metavar="N", help="Stop after N lines that passed the filters."),
-    *ROWS_SHOWN,
-)
+
+
+def lines_shown(payload: Option) -> tuple[Option, ...]:
+    """Options on what lines show; `payload`: one of them."""
+    return (
+        click.option(
+            "--fields",
+            multiple=True,
+            metavar="PATHS",
+            help=f"Only these keys of exchange lines ({', '.join(those_with('fields'))}): a,b.c. A key of records"
+            " implies --records.",
+        ),
+        click.option(
+            "--body",
+            type=click.Choice(BODY_FORMS),
+            help="Bodies: as objects; as one text, which is JSON; or not at all.  [default:"
+            f" {'; '.join([JSON, *(f'{name}: none' for name in AS_TEXTS)])}]",
+        ),
+        click.option(
+            "--no-nulls",
+            is_flag=True,
+            help=f"Leave out null keys and empty lists ({', '.join(those_with('no_nulls'))}), except those of bodies.",
+        ),
+        click.option(
+            "--max-line",
+            type=Size(least=LEAST_LINE),
+            help=f"Cut lines of {' and '.join(those_with('max_line'))} that have more bytes: bodies go first, then the"
+            f" ends of lists, then those of texts; at least {LEAST_LINE}.",
+        ),
+        click.option("--records", is_flag=True, help="Decode records."),
+        payload,
+        SHOW_SECRETS,
+        click.option(
+            "--no-users",
+            is_flag=True,
+            help=f"Leave out names of SASL users ({', '.join(those_with('no_users'))}, --otlp). Bodies keep the names"
+            " in them.",
+        ),
+        click.option(
+            "--int64",
+            type=click.Choice(INT64_FORMS),
+            default="number",
+            help="64-bit integers of bodies as text, for tools that read numbers as floats.",
+        ),
+        click.option("--limit", type=COUNT, metavar="N", help="Stop after N lines that passed the filters."),
+        *ROWS_SHOWN,
+    )
+
+
+SHOWN = lines_shown(payload_option("Show records' keys and values; none: their sizes only."))
 
 
 SENT = f"{NONE} with --{OTLP}"
@@ -493,9 +500,11 @@ def split(option: str, values: Iterable[str], known: Collection[str] = ()) -> tu
 
 
 def usage(make: Callable[[], T]) -> T:
-    """The result of `make`; its KinspectError becomes a usage error."""
+    """The result of `make`; its KinspectError becomes a usage error, but for that of a missing library."""
     try:
         return make()
+    except MissingLibraryError:
+        raise
     except KinspectError as error:
         raise click.UsageError(escape(str(error))) from None
 

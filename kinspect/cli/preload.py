@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 
 from kinspect.answers import answers
 from kinspect.cli.options import OTLP
+from kinspect.cli.recordscommand import LIVE_FORMATS
 from kinspect.extras import has
 from kinspect.formats import FORMATS
 from kinspect.link.addedlayers import added_layers
+from kinspect.payloads.payloaddecoder import MODULES
 
 
 class Preload(NamedTuple):
@@ -42,6 +44,8 @@ PRELOADS = (
         ),
     ),
     Preload(lambda values: values["explore"], ("kinspect.tui.app",), "explore"),
+    Preload(lambda values: values["records_only"], (*LIVE_FORMATS.values(), "kinspect.cli.topicfiles")),
+    Preload(lambda values: values["schema_registry"] is not None, (*MODULES.values(),), "payload"),
     Preload(
         lambda values: values["metrics"] is not None,
         ("prometheus_client.core", "kinspect.cli.exposition", "kinspect.cli.metricserver"),

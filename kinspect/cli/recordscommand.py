@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -25,9 +25,9 @@ from kinspect.cli.options import (
     Sectioned,
     filter_option,
     options,
-    payload_option,
     usage,
 )
+from kinspect.cli.payloadoptions import PAYLOAD_RULES, SCHEMA_REGISTRY, form_option
 from kinspect.cli.readrun import LimitReachedError, ReadRun, RunOptions, run_options
 from kinspect.cli.rowsink import ROW_FORMATS, RowSink, print_rows, row_format_option
 from kinspect.cli.rules import OptionRule, check
@@ -38,19 +38,22 @@ from kinspect.filters.filterdefinitions import FILTERS
 from kinspect.filters.recordfilters import RECORD_FILTERS, SHARED, RecordFilter
 from kinspect.kafka.exchange.lines import Line
 from kinspect.output import JSONL, TABLE
-from kinspect.payloads.payloadforms import AS_THEY_ARE, FORMS, TEXT, PayloadForms
+from kinspect.payloads.opendecoder import open_decoder
+from kinspect.payloads.payloadforms import TEXT, PayloadForms
 from kinspect.sink import SUMMARY, RunInput, SinkReport
 from kinspect.tables.tablenames import PARQUET
 from kinspect.wording import counted
 
-if TYPE_CHECKING:
-    from kinspect.payloads.payloaddecoder import PayloadDecoder
-
 KCAT = "kcat"
 TOPIC = "topic"
-LIVE_FORMATS = {TABLE: "kinspect.output.recordtable", **ROW_FORMATS}
-FORMATS = {**LIVE_FORMATS, KCAT: "kinspect.output.kcat", PARQUET: "kinspect.tables.files"}
+LIVE_FORMATS = {TABLE: "kinspect.output.recordtable", **ROW_FORMATS, KCAT: "kinspect.output.kcat"}
+FORMATS = {**LIVE_FORMATS, PARQUET: "kinspect.tables.files"}
 
+SPLIT = click.option(
+    "--split",
+    type=click.Choice([TOPIC]),
+    help="With -o DIR: a file of each topic, named as it is, in that folder.",
+)
 WHICH = (
     click.option(
         "--control", is_flag=True, help="Also control records: markers of transactions, and KRaft's."
@@ -66,24 +69,13 @@ SHOWN = (
         FORMATS,
         f"csv: lists joined by semicolons, headers as JSON; {KCAT}: what `kcat -P -K` reads; {PARQUET}: a folder",
     ),
-    payload_option(
-        "Show keys, values and headers' values; none: their sizes only. Filters by them work without. json: JSON where"
-        " they are; auto: as what they are, with the schema that they name.",
-        FORMS,
+    form_option(
+        "Show keys, values and headers' values; none: their sizes only. Filters by them work without."
     ),
-    click.option(
-        "--schema-registry",
-        metavar="DIR|FILE",
-        shell_complete=files,
-        help="Schemas that keys and values name: files ID.avsc, ID.proto and ID.json, or a schema registry's export.",
-    ),
+    SCHEMA_REGISTRY,
     SHOW_SECRETS,
     *WHICH,
-    click.option(
-        "--split",
-        type=click.Choice([TOPIC]),
-        help="With -o DIR: a file of each topic, named as it is, in that folder.",
-    ),
+    SPLIT,
     click.option("--limit", type=COUNT, metavar="N", help="Stop after N records."),
     *ROWS_SHOWN,
 )
@@ -103,7 +95,7 @@ RECORD_RULES = (
     OptionRule("split", "{} is not for --format {format}: tables are for people", f"format={TABLE}"),
     OptionRule("split", "{} is not for --format {format}: the column topic parts rows", f"format={PARQUET}"),
     OptionRule(f"format={PARQUET}", "{} writes tables: say where with -o DIR", unless="path"),
-    OptionRule("schema_registry", f"{{}} is for --payload {AS_THEY_ARE}", unless=f"payload={AS_THEY_ARE}"),
+    *PAYLOAD_RULES,
     OptionRule("control", f"{{}} is not for --format {KCAT}: only brokers write markers", f"format={KCAT}"),
 )
 
@@ -148,16 +140,6 @@ def _has_folder(values: dict[str, Any]) -> bool:
     return bool(values.get("split")) or values["format_name"] == PARQUET
 
 
-def _decoder(path: str | None) -> PayloadDecoder | None:
-    """What decodes payloads by the schemas of a folder or a file."""
-    if path is None:
-        return None
-    from kinspect.payloads.payloaddecoder import PayloadDecoder
-    from kinspect.payloads.schemafiles import SchemaFiles
-
-    return PayloadDecoder(usage(lambda: SchemaFiles(path)))
-
-
 class RecordSink(RowSink):
     """Writes the rows that the filters choose. `now`: gives the time that a capture which goes on has reached."""
 
@@ -173,7 +155,7 @@ class RecordSink(RowSink):
         now: Callable[[], int | None] = lambda: None,
     ) -> None:
         super().__init__(asked, values)
-        forms = PayloadForms(values["payload"], _decoder(values.get("schema_registry")))
+        forms = PayloadForms(values["payload"], usage(lambda: open_decoder(values["schema_registry"])))
         self._records = PassingRecords(
             asked.view, choice, forms, once=values["once"], control=values["control"]
         )

@@ -63,12 +63,14 @@ class _GivenUpError(Exception):
 
 
 class PayloadDecoder:
-    """Decodes payloads by the schemas of files."""
+    """Decodes payloads by the schemas of files. `folder`: where libraries write files, which its owner removes; None:
+    one that is made, and removed at the end."""
 
-    def __init__(self, schemas: SchemaFiles) -> None:
+    def __init__(self, schemas: SchemaFiles, folder: str | None = None) -> None:
         """Raises MissingLibraryError where the extra is not installed."""
         need("payload", OPTION)
-        self._schemas = schemas
+        self.schemas = schemas
+        self._given = folder
         self._opened: dict[int | str, SchemaDecoder | str] = {}
         self._failed: dict[int | str, int] = {}
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -81,10 +83,10 @@ class PayloadDecoder:
         found: list[DecodedPayload] = []
         by_schema: dict[int | str, list[int]] = {}
         for place, (named, _) in enumerate(payloads):
-            schema = self._schemas.find(named.key)
+            schema = self.schemas.find(named.key)
             if schema is None:
                 doubt = "" if named.rest is not None else ", if the bytes name one"
-                text = f"the schema {named.key} is not in {OPTION} {self._schemas.path}{doubt}"
+                text = f"the schema {named.key} is not in {OPTION} {self.schemas.path}{doubt}"
                 found.append(DecodedPayload(None, problem=text))
             else:
                 found.append(DecodedPayload(schema))
@@ -112,7 +114,7 @@ class PayloadDecoder:
     def _results(self, items: list[list[Any]], room: int) -> Iterable[Any]:
         """What becomes of payloads of one schema, unless there is no room for it."""
         # protoc reads files. The process may end while it does.
-        if self._folder is None:
+        if self._folder is None and self._given is None:
             self._folder = tempfile.TemporaryDirectory(prefix="kinspect-")
         key = items[0][0]
         if room >= 0 and self._failed.get(key, 0) <= FAILED_MOST:
@@ -134,7 +136,7 @@ class PayloadDecoder:
     # ------------------------------------------------------------------ in the other process
 
     def _load(self, item: list[Any]) -> None:
-        schema = self._schemas.find(item[0])
+        schema = self.schemas.find(item[0])
         if schema is not None and schema.type in MODULES:
             import_module(MODULES[schema.type])
 
@@ -157,16 +159,15 @@ class PayloadDecoder:
         return [*found]
 
     def _open(self, key: int | str) -> SchemaDecoder | str:
-        schema = self._schemas.find(key)
+        schema = self.schemas.find(key)
         assert schema is not None
-        assert self._folder is not None
-        tempfile.tempdir = self._folder.name
+        tempfile.tempdir = self._given if self._folder is None else self._folder.name
         module = MODULES.get(schema.type)
         if module is None:
             return f"the schema {key} is of an unknown type: {schema.type}"
         try:
             decoder: SchemaDecoder = import_module(module).open_schema(
-                schema.text, self._schemas.referenced(schema), self._schemas.files
+                schema.text, self.schemas.referenced(schema), self.schemas.files
             )
         except MemoryError:
             raise

@@ -130,6 +130,16 @@ class PayloadForms:
             row["headers"] = [self._convert_header(header, problems) for header in row["headers"]]
             row["problem"] = "; ".join(problems) or None
 
+    def convert_records(self, records: list[Row], topic: str | None) -> None:
+        """The same of a batch's records in a body. `problem` is there only where there is one."""
+        for record in records:
+            record["topic"] = topic
+        self.convert(records)
+        for record in records:
+            del record["topic"]
+            if record["problem"] is None:
+                del record["problem"]
+
     def close(self) -> None:
         """End what decodes."""
         if self._decoder is not None:

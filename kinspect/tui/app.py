@@ -19,6 +19,7 @@ from kinspect.errors import CaptureError
 from kinspect.kafka.view.view import View
 from kinspect.tui.index.indexer import RowBatch
 from kinspect.tui.index.indexprocess import IndexProcess
+from kinspect.tui.index.shownpayloads import ShownPayloads
 from kinspect.tui.index.store import Store
 from kinspect.tui.screens.main import Main
 from kinspect.tui.terminal import Terminal, TerminalDriver
@@ -44,13 +45,20 @@ class Explorer(App[None]):
     ]
 
     def __init__(
-        self, store: Store, rows: IndexProcess, view: View, *, utc: bool = False, text: str = ""
+        self,
+        store: Store,
+        rows: IndexProcess,
+        view: View,
+        payloads: ShownPayloads,
+        *,
+        utc: bool = False,
+        text: str = "",
     ) -> None:
         super().__init__(driver_class=TerminalDriver)
         self.store = store
         self._rows = rows
         self._terminal = Terminal()
-        self.main = Main(store, rows.answers, view, utc=utc, text=text)
+        self.main = Main(store, rows.answers, view, payloads, utc=utc, text=text)
         self.ended_by = 0
         """The signal that ended it; SIGHUP too if the terminal went without one."""
         self.failures: list[BaseException] = []

@@ -28,8 +28,10 @@ def shown(format_name: str, more: str = "") -> Given:
 
 
 EXAMPLES = {
-    "{} is for --records-only": Given(),
-    "--format {format} is not for --records-only, which has table, jsonl, csv": shown("view"),
+    "{} is for --records-only": Given("-o new --payload text"),
+    "{} is for --records-only and --explore": Given(),
+    "{} is not for --split": Given("--records-only --split topic -o new"),
+    "--format {format} is not for --records-only, which has table, jsonl, csv, kcat": shown("view"),
     "{} is not for --records-only": Given("--records-only"),
     "--format {format_name} is for --answer": Given(),
     "--format {format} is not for --answer, which has table, json, jsonl, csv": shown("view"),
@@ -81,6 +83,7 @@ EXAMPLES = {
     "{} writes bytes: into a pipe, or -o FILE": Given("--payload text", terminal=True),
     "{} makes a file of each topic: say where with -o DIR": Given(),
     "{} is not for --format {format}: tables are for people": shown("table", "-o new"),
+    "{} is not for --format {format}: the column topic parts rows": shown("parquet", "-o new"),
     "{} is not for --format kcat: only brokers write markers": shown("kcat", "--payload text"),
     "--rotate-... is for --save": Given(),
     "{}: needs a file of its own": Given("-o new"),
@@ -102,6 +105,8 @@ VALUES = {
     "max_line": "4000",
     "output_mode": "0640",
     "save": "new",
+    "live payload": "text",
+    "live split": "topic",
     "records split": "topic",
 }
 """Values of options of which not everything is one."""

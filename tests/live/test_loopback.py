@@ -10,7 +10,7 @@ import subprocess
 import threading
 import time
 from collections import Counter
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 import pytest
 from support.captures import CAPTURES
@@ -18,6 +18,7 @@ from support.packets import packets, tcp
 from support.waiting import wait_for_lines
 
 import kinspect
+from kinspect.cli import main
 from kinspect.protocol import Message, encode_request
 
 from . import traffic
@@ -291,29 +292,58 @@ def test_a_reset_is_told_although_nothing_else_comes(live):
         assert running.process.returncode == 0
 
 
-def test_records_are_those_that_the_same_packets_have_in_a_file(live):
-    capture, port = CAPTURES / "4.4.0/nano.pcap", free_port()
+@contextmanager
+def talked_again(capture, port):
+    """The connection of a capture that produces, once more."""
     (own,) = {
         exchange.connection.client_port.to_bytes(2)
         for exchange in kinspect.read(capture, filter={"api": "Produce"})
     }
-    options = ("--records-only", "--payload", "text", "--key", "k1?", "--topic", "pc-*", "--once")
-    with (
-        live("-i", "lo", "--port", port, *options) as running,
-        socket.create_server(("127.0.0.1", port)) as server,
-    ):
+    with socket.create_server(("127.0.0.1", port)) as server:
         client = socket.create_connection(("127.0.0.1", port))
         broker, _ = server.accept()
-        for found in [tcp(packet.data) for packet in packets(capture)]:
-            ends = [end[-2:] for end in found.ends]
-            if own in ends and (sent := found.carried):
-                writes, reads = (client, broker) if ends[0] == own else (broker, client)
-                writes.sendall(sent)
-                assert reads.recv(len(sent), socket.MSG_WAITALL) == sent
+        with client, broker:
+            for found in [tcp(packet.data) for packet in packets(capture)]:
+                ends = [end[-2:] for end in found.ends]
+                if own in ends and (sent := found.carried):
+                    writes, reads = (client, broker) if ends[0] == own else (broker, client)
+                    writes.sendall(sent)
+                    assert reads.recv(len(sent), socket.MSG_WAITALL) == sent
+            yield
+
+
+def test_records_go_to_files_as_those_of_a_file_do(live, tmp_path):
+    capture, port = CAPTURES / "4.4.0/nano.pcap", free_port()
+    options = ("--split", "topic", "--format", "kcat", "--payload", "text", "--direction", "produce", "-o")
+    with live("-i", "lo", "--port", port, "--records-only", *options, tmp_path / "live") as running:
+        with talked_again(capture, port):
+            pass
+        running.end()
+        assert running.process.returncode == 0
+    assert main(["records", str(capture), *options, str(tmp_path / "read")]) == 0
+    names = os.listdir(tmp_path / "read")
+    assert os.listdir(tmp_path / "live") == names
+    for name in names:
+        assert (tmp_path / "live" / name).read_bytes() == (tmp_path / "read" / name).read_bytes()
+
+
+def test_payloads_are_decoded_by_schemas(live):
+    capture, port = CAPTURES.parent / "tests/payloads/data/orders.pcap", free_port()
+    schemas = capture.with_name("schemas.jsonl")
+    expected = [*kinspect.records_of(capture, payload="auto", schema_registry=schemas)]
+    options = ("--records-only", "--payload", "auto", "--schema-registry", schemas)
+    with live("-i", "lo", "--port", port, *options) as running, talked_again(capture, port):
+        rows = [json.loads(running.line()) for _ in expected]
+        running.end()
+    assert [row["value"] for row in rows] == [row["value"] for row in expected]
+
+
+def test_records_are_those_that_the_same_packets_have_in_a_file(live):
+    capture, port = CAPTURES / "4.4.0/nano.pcap", free_port()
+    options = ("--records-only", "--payload", "text", "--key", "k1?", "--topic", "pc-*", "--once")
+    with live("-i", "lo", "--port", port, *options) as running, talked_again(capture, port):
         expected = [*kinspect.records_of(capture, key="k1?", payload="text")]
         rows = [json.loads(running.line()) for _ in expected]
-        client.close()
-        broker.close()
         assert running.end()[0] == ""
         assert running.process.returncode == 0
     kept = ("topic", "partition", "offset", "key", "value", "headers", "transaction", "direction")

@@ -10,6 +10,7 @@ from kinspect.kafka.view.view import View
 from kinspect.tui.app import Explorer
 from kinspect.tui.index.indexer import Inputs
 from kinspect.tui.index.indexprocess import IndexProcess
+from kinspect.tui.index.shownpayloads import ShownPayloads
 from kinspect.tui.index.spool import Spool
 from kinspect.tui.index.store import Store
 
@@ -92,16 +93,18 @@ class Driver:
 def explore():
     """Runs a script with the explorer of some captures; `ends`: whether their end is waited for."""
 
-    def run(script, *paths, size=(80, 24), text="", limit=1 << 30, view=None, ends=True, **options):
+    def run(
+        script, *paths, size=(80, 24), text="", limit=1 << 30, view=None, payloads=None, ends=True, **options
+    ):
         drivers = []
 
         async def drive():
             inputs = Inputs([str(path) for path in paths], **options)
             spool = Spool(limit)
             store = Store(inputs, spool)
-            app = Explorer(
-                store, IndexProcess(inputs, spool), view or View(records=True), utc=True, text=text
-            )
+            shown = payloads or ShownPayloads("none" if view is None else view.payload)
+            made = view or View(records=True, payload=shown.viewed)
+            app = Explorer(store, IndexProcess(inputs, spool), made, shown, utc=True, text=text)
             async with app.run_test(size=size) as pilot:
                 driver = Driver(app, pilot, ends)
                 drivers.append(driver)

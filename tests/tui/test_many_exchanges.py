@@ -22,6 +22,7 @@ from kinspect.kafka.view.view import View
 from kinspect.tui.app import Explorer
 from kinspect.tui.index.indexer import Inputs
 from kinspect.tui.index.indexprocess import IndexProcess
+from kinspect.tui.index.shownpayloads import ShownPayloads
 from kinspect.tui.index.spool import Spool
 from kinspect.tui.index.store import Store
 
@@ -35,7 +36,7 @@ async def main():
     inputs, spool = Inputs([sys.argv[1]]), Spool()
     store = Store(inputs, spool)
     rows = IndexProcess(inputs, spool)
-    app = Explorer(store, rows, View(), utc=True)
+    app = Explorer(store, rows, View(), ShownPayloads("none"), utc=True)
     peak = first = worst = 0
     async with app.run_test(size=(130, 40)) as pilot:
         async def settled():

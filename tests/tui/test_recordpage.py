@@ -1,5 +1,6 @@
 """The page of records: it shows what `kinspect records` prints, and leads to the fields and bytes of each."""
 
+import json
 from array import array
 
 import pytest
@@ -11,6 +12,7 @@ from kinspect.kafka.view.view import View
 from kinspect.tui.index import recordpage
 from kinspect.tui.index.counting import count, query_for
 from kinspect.tui.index.filterline import ALL_NAMES, NAMES
+from kinspect.tui.index.shownpayloads import ShownPayloads
 
 TRANSACTIONS = CAPTURES / "4.1.2" / "txn_java.pcap.gz"
 TEXT = View(records=True, payload="text")
@@ -199,3 +201,44 @@ def test_the_line_offers_filters_of_records(explore):
 
     explore(script, NANO)
     assert {"key", "value", "header"} <= {*ALL_NAMES} - {*NAMES}
+
+
+ORDERS = CAPTURES.parent / "tests/payloads/data/orders.pcap"
+SCHEMAS = ORDERS.with_name("schemas.jsonl")
+
+
+def test_payloads_are_decoded_by_their_schemas_on_the_page_and_among_the_fields(explore):
+    wanted = [*kinspect.records_of(ORDERS, payload="auto", schema_registry=SCHEMAS, control=True)]
+    decoded = [place for place, row in enumerate(wanted) if isinstance(row["value"], dict)]
+    assert decoded
+    payloads = ShownPayloads("auto", str(SCHEMAS))
+
+    async def script(explorer):
+        main = explorer.main
+        await explorer.press("k")
+        rows = main.page.rows.sheet.rows
+        assert [row["value_encoding"] for row in rows] == [row["value_encoding"] for row in wanted]
+        assert json.loads(rows[decoded[0]]["value"]) == wanted[decoded[0]]["value"]
+        for place in decoded:
+            main.page.rows.move_to(place)
+            await explorer.press("enter")
+            record = main.details.fields.node
+            for name in ("key", "value", "headers", "value_encoding", "value_schema"):
+                assert record.value.get(name) == wanted[place][name]
+            await explorer.press("escape")
+        main.page.rows.move_to(decoded[0])
+        await explorer.press("enter")
+        start, end = main.details.hex.field
+        await explorer.press("ctrl+f")
+        main.details.find_bar.value = "2026-11-21T06:43"
+        await explorer.press("enter")
+        assert main.details.fields.node.path.endswith(".value.at")
+        first, last = main.details.hex.field
+        assert start <= first < last <= end
+        assert "Åsa".encode() in main.details.hex.message.raw[first:last]
+        assert "▾ value" in explorer.read()
+
+    try:
+        explore(script, ORDERS, payloads=payloads, size=(120, 40))
+    finally:
+        payloads.close()

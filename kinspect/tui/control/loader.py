@@ -11,6 +11,7 @@ from kinspect.errors import KinspectError
 from kinspect.kafka.view.view import View
 from kinspect.tui.index.exchangefields import ExchangeFields
 from kinspect.tui.index.reread import StoppedError
+from kinspect.tui.index.shownpayloads import ShownPayloads
 from kinspect.tui.widgets.details import Details
 from kinspect.tui.widgets.exchanges import Exchanges
 
@@ -26,10 +27,11 @@ SLOW_SECONDS = 0.4
 class Loader:
     """Reads the exchange with the cursor for `details`, in a thread. `row`: the exchange read last, or being read."""
 
-    def __init__(self, exchanges: Exchanges, details: Details, view: View) -> None:
+    def __init__(self, exchanges: Exchanges, details: Details, view: View, payloads: ShownPayloads) -> None:
         self._exchanges = exchanges
         self._details = details
         self._view = view
+        self._payloads = payloads
         self._resting: Timer | None = None
         self.row: int | None = None
         self._shown: int | None = None
@@ -77,7 +79,7 @@ class Loader:
         )
         try:
             exchange = self._exchanges.listing.store.exchange(row, lambda: worker.is_cancelled)
-            fields, notice = ExchangeFields(exchange, self._view), ""
+            fields, notice = ExchangeFields(exchange, self._view, self._payloads), ""
         except StoppedError:
             return
         except KinspectError as error:

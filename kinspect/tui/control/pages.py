@@ -19,6 +19,7 @@ from kinspect.tui.index.counting import NO_OPTIONS, query_for
 from kinspect.tui.index.recordpage import RECORDS, page_definition
 from kinspect.tui.index.reread import StoppedError
 from kinspect.tui.index.selection import Selection
+from kinspect.tui.index.shownpayloads import ShownPayloads
 from kinspect.tui.widgets.answerpage import AnswerRows
 from kinspect.wording import counted
 
@@ -55,6 +56,7 @@ class Pages:
         selection: Selection,
         answers: AnswerProcess,
         view: View,
+        payloads: ShownPayloads,
         style: Style,
         changed: Callable[[], None],
     ) -> None:
@@ -62,6 +64,7 @@ class Pages:
         self._selection = selection
         self._answers = answers
         self._view = view
+        self._payloads = payloads
         self._style = style
         self._changed = changed
         self._results: dict[str, PageResult] = {}
@@ -182,7 +185,7 @@ class Pages:
         store, selection = self._selection.store, self._selection
         return {
             "given": {**selection.records, "topic": [*selection.topics]},
-            "payload": self._view.payload,
+            **self._payloads.of_page,
             "show_secrets": self._view.show_secrets,
             "start": store.start,
             "whole": store.inputs.can_reread,

@@ -73,7 +73,7 @@ class AnswerProcess:
 
 def _serve(inputs: Inputs, spool: Spool, asks: Channel) -> None:
     """For each question start another process, until this one is ended."""
-    _close_others((asks.fileno(), spool.fileno()))
+    close_others((asks.fileno(), spool.fileno()))
     while True:
         end = asks.passed_on()
         child = Child(_WHO, partial(_work, inputs, spool, end))
@@ -96,7 +96,7 @@ def _wait_for_end(*channels: Channel) -> None:
     poll.poll()
 
 
-def _close_others(kept: Container[int]) -> None:
+def close_others(kept: Container[int]) -> None:
     """Close all files but these and the standard outputs: other processes wait for the end of some, as the one that
     writes to standard input."""
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)

@@ -18,6 +18,7 @@ from kinspect.output.numbernames import number_name
 from kinspect.protocol import interpreter, schema
 from kinspect.protocol.interpreter import Span
 from kinspect.tui.index import batches, hidden
+from kinspect.tui.index.shownpayloads import ShownPayloads
 
 SPANS_BYTES = 24 * 1024 * 1024
 """Memory for the byte ranges of a message's fields; fields beyond it have none."""
@@ -41,7 +42,8 @@ _DERIVED = ("_decoded", "_size")
 class TreeNode:
     """A line of the tree. `value`: a JSON value; `side`, `start` and `end`: the bytes it was read from, if any;
     `name`: the name of a number; `kind`: ERROR, PROBLEM, or empty; `stretch`: it is a part of an array, from the
-    element `first` on; `bare`: its bytes were not looked for, as too many fields come before it."""
+    element `first` on; `bare`: its bytes were not looked for, as too many fields come before it; `payload`: it is, or
+    stands in, a decoded payload, whose names are not Kafka's."""
 
     __slots__ = (
         "_children",
@@ -55,6 +57,7 @@ class TreeNode:
         "open",
         "parent",
         "path",
+        "payload",
         "side",
         "start",
         "stretch",
@@ -71,6 +74,7 @@ class TreeNode:
         self.first = 0
         self.stretch = False
         self.bare = False
+        self.payload: bool = parent is not None and parent.payload
         self.name: str | None = None
         self.type = ""
         self.depth: int = 0 if parent is None else parent.depth + 1
@@ -166,9 +170,12 @@ class ShownMessage:
 class ExchangeFields:
     """The tree of an exchange. `lines` are the visible nodes, in order."""
 
-    def __init__(self, exchange: Exchange, view: View) -> None:
+    def __init__(self, exchange: Exchange, view: View, payloads: ShownPayloads | None = None) -> None:
+        """`payloads`: converts those that the view shows. Raises KinspectError if that cannot be done."""
         self.exchange = exchange
         self.line = view.exchange(exchange)
+        if payloads is not None:
+            payloads.convert(self.line)
         self.messages: dict[str, ShownMessage] = {}
         for message in (exchange.request, exchange.response):
             if message is not None:
@@ -270,7 +277,8 @@ class ExchangeFields:
             ]
         for key, below, item in items:
             node = TreeNode(parent, key, item, below)
-            node.name = number_name(key, item, self.exchange.api_key)
+            node.payload = parent.payload or (isinstance(value, dict) and f"{key}_encoding" in value)
+            node.name = None if node.payload else number_name(key, item, self.exchange.api_key)
             extent = self._extent(parent.side, below) or self._extent(parent.side, _origin(below))
             if extent is not None:
                 node.place(parent.side, *extent)

@@ -7,6 +7,8 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any, ClassVar
 
+import orjson
+
 from kinspect.analysis.answer import ROWS_KEPT, Answer, Passes, ResultContext, Row
 from kinspect.analysis.chosenrecords import LINES, PassingRecords
 from kinspect.analysis.heldrows import Rows
@@ -20,6 +22,7 @@ from kinspect.kafka.exchange.lines import Line
 from kinspect.kafka.view.view import View
 from kinspect.output.columns import WHOLE
 from kinspect.output.recordtable import TIME, WIDTHS
+from kinspect.payloads.opendecoder import open_decoder
 from kinspect.payloads.payloadforms import PayloadForms
 from kinspect.wording import counted
 
@@ -34,19 +37,27 @@ KEPT = """
 
 
 class RecordPage(Answer):
-    """Accumulator of the first `ROWS_KEPT` rows that the filters `given` choose. `start`: time of the first packet;
-    `whole`: it takes all lines of the captures, so that what became of transactions is known."""
+    """Accumulator of the first `ROWS_KEPT` rows that the filters `given` choose. `payload`, `schema_registry` and
+    `folder`: as `ShownPayloads` has them; `start`: time of the first packet; `whole`: it takes all lines of the
+    captures, so that what became of transactions is known."""
 
     lines: ClassVar[frozenset[str]] = LINES
 
     def __init__(
-        self, given: Mapping[str, Any], payload: str, show_secrets: bool, start: int | None, whole: bool
+        self,
+        given: Mapping[str, Any],
+        payload: str,
+        show_secrets: bool,
+        start: int | None,
+        whole: bool,
+        schema_registry: str | None = None,
+        folder: str | None = None,
     ) -> None:
         super().__init__()
         self.take_all()
         self._choice = NumberedChoice(given, lambda: start)
-        view = View(payload=payload, show_secrets=show_secrets)
-        self._records = PassingRecords(view, self._choice, PayloadForms(payload), control=True)
+        forms = PayloadForms(payload, open_decoder(schema_registry, folder))
+        self._records = PassingRecords(View(show_secrets=show_secrets), self._choice, forms, control=True)
         self._whole = whole
         self._rows: Rows = []
 
@@ -100,6 +111,8 @@ class NumberedChoice(RecordFilter):
 
 
 def _begin(value: Any) -> Any:
+    if isinstance(value, dict | list):
+        value = orjson.dumps(value).decode()
     return f"{value[:TEXT_KEPT]}…" if isinstance(value, str) and len(value) > TEXT_KEPT else value
 
 

@@ -34,6 +34,7 @@ from kinspect.tui.index.hidden import hint
 from kinspect.tui.index.recordpage import RECORDS
 from kinspect.tui.index.rowfilter import page_of, row_filter
 from kinspect.tui.index.selection import Selection
+from kinspect.tui.index.shownpayloads import ShownPayloads
 from kinspect.tui.index.store import Store
 from kinspect.tui.keybindings import OF_DETAILS, OF_LIST, OF_PAGES, PAGE_KEYS, SECTIONS
 from kinspect.tui.screens.help import Help
@@ -138,7 +139,7 @@ class VisitedPage(NamedTuple):
 
 class Main(Screen[None]):
     """The explorer's main screen. `store`: the exchanges, which may still grow; `answers`: counts answers over
-    them; `view`: options for showing one; `text`: the filter at first."""
+    them; `view` and `payloads`: how one is shown; `text`: the filter at first."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *_bindings(),
@@ -160,7 +161,14 @@ class Main(Screen[None]):
             self.error = error
 
     def __init__(
-        self, store: Store, answers: AnswerProcess, view: View, *, utc: bool, text: str = ""
+        self,
+        store: Store,
+        answers: AnswerProcess,
+        view: View,
+        payloads: ShownPayloads,
+        *,
+        utc: bool,
+        text: str = "",
     ) -> None:
         super().__init__()
         self._store = store
@@ -171,13 +179,13 @@ class Main(Screen[None]):
         self.details = Details(view)
         self.page = AnswerPage()
         style = Style(utc=utc)
-        self.pages = Pages(self.page.rows, self.selection, answers, view, style, self.show_state)
+        self.pages = Pages(self.page.rows, self.selection, answers, view, payloads, style, self.show_state)
         self._left: list[VisitedPage] = []
         self._titles = Titles(self.exchanges)
         self._errors = InputErrors()
         self._status = StatusLine(self.selection, self.exchanges, self.pages.status)
         self._updates = Updates(self.exchanges, self._list_shown)
-        self._loader = Loader(self.exchanges, self.details, view)
+        self._loader = Loader(self.exchanges, self.details, view, payloads)
         self._search = FieldSearch(self.details, self.say)
         self._exporter = ExchangeExporter(self, store, view, style, self.say)
 

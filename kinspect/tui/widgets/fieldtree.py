@@ -172,4 +172,5 @@ def _siblings(node: TreeNode) -> dict[str, Any]:
 
 def _is_hidden(node: TreeNode) -> bool:
     """True if a null value is hidden: then its size stands beside it."""
-    return _siblings(node).get(f"{node.key}_size") is not None
+    inner = node.payload and node.parent is not None and node.parent.payload
+    return not inner and _siblings(node).get(f"{node.key}_size") is not None
