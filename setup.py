@@ -26,7 +26,7 @@ INTERPRETED = {
     # They take what users give them, as codec.py does.
     *(f"kinspect/capture/{name}.py" for name in ("pythoninput", "scapypackets")),
     *(
-        f"kinspect/capture/{name}.py" for name in ("keylogfile", "optionfile")
+        f"kinspect/capture/{name}.py" for name in ("keylogfile", "optionfile", "hostfiles", "kubernetesnames")
     ),  # asked once a block, and once a run
     "kinspect/capture/frameoffsets.py",  # asked once an exchange that somebody looks at
     # They wait for packets, or for the system.

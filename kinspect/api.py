@@ -26,6 +26,7 @@ from kinspect.run import HELD_SECONDS, Run
 if TYPE_CHECKING:
     from kinspect.analysis.chosenrecords import PassingRecords
     from kinspect.filters.recordfilters import RecordFilters
+    from kinspect.kafka.wire.hostnames import HostPort
 
 SWITCH = bool, "True or False"
 TYPES: dict[str, tuple[Any, str]] = {
@@ -39,6 +40,7 @@ TYPES: dict[str, tuple[Any, str]] = {
     "body": (str, f"one of {', '.join(BODY_FORMS)}"),
     "keylog": (str | PathLike | bytes, "the path of a key log, or its bytes"),
     "topic_names": (Mapping | None, "a dict of topic ids and names"),
+    "names": (Mapping | None, "a dict of addresses and names"),
     "caps": (Caps | None, "a kinspect.Caps"),
     "schema": (str | PathLike | None, "the path of message definitions"),
     "schema_registry": (str | PathLike | None, "the path of schemas"),
@@ -58,6 +60,7 @@ def read(
     body: str = JSON,
     keylog: str | PathLike[str] | bytes = b"",
     topic_names: Mapping[str, str] | None = None,
+    names: Mapping[str, str] | None = None,
     decode_as: int | Iterable[int] = (),
     caps: Caps | None = None,
     schema: str | PathLike[str] | None = None,
@@ -70,12 +73,12 @@ def read(
     list are sorted as those of a file.
 
     `filter`: the filters of the command by name, each a value or a list: `{"topic": "orders-*", "errors_only": True}`.
-    `fields`, `records`, `payload`, `show_secrets`, `int64`, `body`: the options of the command, for
-    `Exchange.to_dict`; fields are a list, or text with commas.
-    `keylog`: TLS secrets in NSS key log format, beside those in the captures: bytes, or the path of a file, which may
-    still grow. `topic_names`: topic id to name. `decode_as`: a port or ports whose traffic is Kafka whatever it looks
-    like. `caps`: limits on memory. `schema`: a file or folder of message definitions that stand before kinspect's own,
-    for the whole process.
+    `fields`, `records`, `payload`, `show_secrets`, `int64`, `body`: the options of the command, for `Exchange.to_dict`;
+    fields are a list, or text with commas. `keylog`: TLS secrets in NSS key log format, beside those in the captures:
+    bytes, or the path of a file, which may still grow. `topic_names`: topic id to name. `names`: address, or address
+    and port (`10.0.0.1:9092`), to name. `decode_as`: a port or ports whose traffic is Kafka whatever it looks like.
+    `caps`: limits on memory. `schema`: a file or folder of message definitions that stand before kinspect's own, for
+    the whole process.
 
     Raises `KinspectError` for options of a wrong type, or that make no sense. The input is opened when the first
     exchange is asked for. Iterating raises `CaptureError` for one that cannot be read and `TruncatedCaptureError` for
@@ -84,7 +87,7 @@ def read(
     _check_types(records=records, payload=payload, show_secrets=show_secrets, int64=int64, body=body)
     use_schema(schema)
     view = View(records, payload, show_secrets, int64, _fields(fields), body)
-    begin = _beginning(paths, more, filter, keylog, topic_names, decode_as, caps)
+    begin = _beginning(paths, more, filter, keylog, topic_names, names, decode_as, caps)
     return Reading(begin, view)
 
 
@@ -95,6 +98,7 @@ def answer(
     filter: Filters | None = None,
     keylog: str | PathLike[str] | bytes = b"",
     topic_names: Mapping[str, str] | None = None,
+    names: Mapping[str, str] | None = None,
     decode_as: int | Iterable[int] = (),
     caps: Caps | None = None,
     schema: str | PathLike[str] | None = None,
@@ -112,7 +116,7 @@ def answer(
 
     use_schema(schema)
     counted = AnswerCounter({name: open_answer(name, **own_options(name, options, keylog))})
-    run = _beginning(paths, more, filter, keylog, topic_names, decode_as, caps, counted.lines)()
+    run = _beginning(paths, more, filter, keylog, topic_names, names, decode_as, caps, counted.lines)()
     counted.serve(run.filter)
     try:
         for line in run.all_lines():
@@ -136,6 +140,7 @@ def records_of(
     show_secrets: bool = False,
     keylog: str | PathLike[str] | bytes = b"",
     topic_names: Mapping[str, str] | None = None,
+    names: Mapping[str, str] | None = None,
     decode_as: int | Iterable[int] = (),
     caps: Caps | None = None,
     schema: str | PathLike[str] | None = None,
@@ -164,7 +169,7 @@ def records_of(
     use_schema(schema)
     given = values_from(filters, {**FILTERS, **RECORD_FILTERS})
     exchanges: Any = {name: value for name, value in given.items() if name in FILTERS.keys() - SHARED}
-    begin = _beginning(paths, more, exchanges, keylog, topic_names, decode_as, caps, LINES)
+    begin = _beginning(paths, more, exchanges, keylog, topic_names, names, decode_as, caps, LINES)
     begun = cache(begin)
     choice = RecordFilter(given, lambda: begun().filter.start, named)
     view = View(show_secrets=show_secrets)
@@ -197,20 +202,22 @@ def _beginning(
     filter: Filters | None,
     keylog: str | PathLike[str] | bytes,
     topic_names: Mapping[str, str] | None,
+    names: Mapping[str, str] | None,
     decode_as: int | Iterable[int],
     caps: Caps | None,
     emit: frozenset[str] = EXCHANGES_ONLY,
 ) -> Callable[[], Run]:
     """Check the options; return the function that opens the input."""
-    _check_types(filter=filter, keylog=keylog, topic_names=topic_names, caps=caps)
-    chosen, names, ports = filter_from(filter or {}), _topic_names(topic_names or {}), _ports(decode_as)
+    _check_types(filter=filter, keylog=keylog, topic_names=topic_names, names=names, caps=caps)
+    chosen, topics, ports = filter_from(filter or {}), _topic_names(topic_names or {}), _ports(decode_as)
+    hosts = _hosts(names or {})
     text, file = (keylog, None) if isinstance(keylog, bytes) else (b"", KeyLogFile(fspath(keylog)))
 
     def begin() -> Run:
         given: Any = [paths, *more] if more else paths
         packets = open_input(given, (caps or Caps()).skew_ns)
         files = [printable(name) for name in packets.files]
-        inspector = Inspector(names=names, kafka_ports=ports, caps=caps, files=files, emit=emit)
+        inspector = Inspector(names=topics, hosts=hosts, kafka_ports=ports, caps=caps, files=files, emit=emit)
         if text:
             inspector.add_secrets(text)
         # Those handed over are no file: the next packet may come much later.
@@ -339,6 +346,14 @@ def _topic_names(names: Mapping[str, str]) -> dict[str, str]:
     if not all(isinstance(text, str) for pair in names.items() for text in pair):
         raise KinspectError("topic_names: must be topic ids and names")
     return dict(names)
+
+
+def _hosts(names: Mapping[str, str]) -> dict[HostPort, str]:
+    if not names:
+        return {}
+    from kinspect.capture.hostfiles import host_names
+
+    return host_names(names)
 
 
 def _ports(ports: int | Iterable[int]) -> frozenset[int]:

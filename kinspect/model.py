@@ -1,6 +1,6 @@
 """Data passed between the stages: plain values, with no behaviour beyond describing themselves."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -52,16 +52,37 @@ PROBLEM_CODES: Final = frozenset(
 )
 
 
+class PacketNote(NamedTuple):
+    """What comments of the packet number `packet` of a block (from 0) tell of its sender, or its receiver if it is
+    `inbound`: the name of what sent it, and the process."""
+
+    packet: int
+    inbound: bool
+    name: str | None
+    process: str | None
+
+
 class Block:
     """A run of packets of one input file: one buffer and the position of each packet in it.
 
     All lists have one entry per packet. `data[starts[i]:ends[i]]` are the captured bytes (a frame check sequence, where
     the link type announces one, already cut off), `wire_lengths[i]` is the packet's length on the wire in bytes,
     `times[i]` nanoseconds since the epoch or None (pcapng simple packets), `link_types[i]` the LINKTYPE_ value. The
-    packets' frame references are `first_frame`, `first_frame + 1`, ...
+    packets' frame references are `first_frame`, `first_frame + 1`, ... `names`: names of addresses that stand before
+    a packet: its index, the address, the name. `notes`: what comments of a packet tell.
     """
 
-    __slots__ = ("data", "ends", "first_frame", "link_types", "starts", "times", "wire_lengths")
+    __slots__ = (
+        "data",
+        "ends",
+        "first_frame",
+        "link_types",
+        "names",
+        "notes",
+        "starts",
+        "times",
+        "wire_lengths",
+    )
 
     def __init__(
         self,
@@ -80,6 +101,8 @@ class Block:
         self.ends = ends
         self.wire_lengths = wire_lengths
         self.link_types = link_types
+        self.names: Sequence[tuple[int, bytes, str]] = ()
+        self.notes: Sequence[PacketNote] = ()
 
     def __len__(self) -> int:
         return len(self.starts)

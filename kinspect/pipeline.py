@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Final
 
@@ -13,10 +13,13 @@ from kinspect.kafka.connection.kafkaconnection import KafkaConnection
 from kinspect.kafka.exchange.ledger import BOOKS, PARTIAL, Ledger
 from kinspect.kafka.exchange.lines import GAP_CAUSES, Line
 from kinspect.kafka.view.view import SCHEMA_VERSION
+from kinspect.kafka.wire.endpoints import ip_text
+from kinspect.kafka.wire.hostnames import HostNames, HostPort
 from kinspect.kafka.wire.learnednames import LearnedNames
-from kinspect.kafka.wire.lineorder import LineNumbering
-from kinspect.model import NOWHERE, Block, Caps, Counts, Origin, Segment, added
+from kinspect.kafka.wire.lineorder import LineKey, LineNumbering
+from kinspect.model import NOWHERE, QUOTED, Block, Caps, Counts, Origin, Segment, added
 from kinspect.tcp import Connection, Reassembler
+from kinspect.tcp.flowkeys import address
 from kinspect.tcp.reassembly import takes_all
 from kinspect.tls.keylog import KeyLog
 
@@ -80,7 +83,8 @@ class RunEnd:
 class Inspector:
     """Blocks of packets in, exchanges in order of completion out. Opens nothing; its only clock is the packets'.
 
-    `names`: topic names known beforehand, by topic id, or those shared with other inspectors; `keylog`: TLS secrets
+    `names`: topic names known beforehand, by topic id, or those shared with other inspectors; `hosts`:
+    names of addresses known beforehand, unless `names` are shared ones that have them; `keylog`: TLS secrets
     known beforehand. `kafka_ports`: ports whose traffic is Kafka whatever its first bytes look like. `heads_only`:
     bodies are not needed. `waits`: `Exchange.wait` is asked for; it is not exact without. `emit`: kinds of lines to
     give (`exchange`, `connection`, `gap`). `files`: names of the inputs, for the frame references; the list may grow
@@ -94,6 +98,7 @@ class Inspector:
         *,
         caps: Caps | None = None,
         names: dict[str, str] | LearnedNames | None = None,
+        hosts: Mapping[HostPort, str] | None = None,
         keylog: KeyLog | None = None,
         kafka_ports: frozenset[int] = frozenset(),
         heads_only: bool = False,
@@ -108,7 +113,7 @@ class Inspector:
         self.emit = emit
         self.counts = Counts()
         self.files: Sequence[str] = files if files is not None else []
-        self.names = names if isinstance(names, LearnedNames) else LearnedNames(names)
+        self.names = names if isinstance(names, LearnedNames) else LearnedNames(names, HostNames(hosts))
         self._ledger = Ledger(
             self.caps, self.counts, self.names, emit, kafka_ports, heads_only, self.files, waits, origin
         )
@@ -169,7 +174,27 @@ class Inspector:
     def feed(self, block: Block) -> list[Line]:
         """Take a block; returns the lines whose turn has come, in order."""
         self._end.feed(block)
-        return self.feed_segments(self.segments(block))
+        segments = self.segments(block)
+        if block.names or block.notes:
+            self._hear(block, segments)
+        return self.feed_segments(segments)
+
+    def _hear(self, block: Block, segments: list[Segment]) -> None:
+        """Learn the names and processes that stand beside packets."""
+        hosts = self.names.hosts
+
+        def key(index: int) -> LineKey:
+            return block.times[index] or 0, block.first_frame + index, 0, 0
+
+        for index, ip, name in block.names:
+            hosts.learn(ip_text(ip), name, key(index))
+        notes = {block.first_frame + note.packet: note for note in block.notes}
+        for segment in segments:
+            note = notes.get(segment[9])
+            # A quoted segment stands in a packet between two other ends.
+            if note is not None and not segment[4] & QUOTED:
+                ip, port = address(segment[0], note.inbound)
+                hosts.learn_end(ip_text(ip), port, note.name, note.process, key(note.packet))
 
     def segments(self, block: Block) -> list[Segment]:
         """Dissect a block, and count its packets, for another inspector's `feed_segments`."""

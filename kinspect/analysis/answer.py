@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 from kinspect import state
@@ -19,6 +20,7 @@ from kinspect.filters.filterdefinitions import CLIENTS, CONNECTIONS, END, TIMES,
 from kinspect.kafka.bodysummary import topics_named
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine, Line
+from kinspect.kafka.wire.endpoints import endpoint
 from kinspect.kafka.wire.learnednames import LearnedNames
 from kinspect.kafka.wire.lineorder import LAST, LineKey
 from kinspect.protocol import schema
@@ -30,6 +32,8 @@ NAMES_KEPT = 200_000
 """Largest number of names in all records of an answer."""
 MERGED_KEPT = 5 * NAMES_KEPT
 """Largest number of names that other parts of the run add."""
+NAMES_OF_ADDRESS = 8
+"""Largest number of names of an address in a part of the run."""
 BUCKETS_KEPT = 1_000_000
 """Largest number of buckets of all histograms of an answer."""
 
@@ -131,6 +135,13 @@ class RecordStore(Generic[R]):
         self._records = {key: kind.from_state(record) for key, record in values}
 
 
+@dataclass(slots=True)
+class AddressNames(Record):
+    """Names of an address, or of an address and port: several, if others come to have it, or if it is translated."""
+
+    known: set[str] = field(default_factory=set)
+
+
 class Answer(ABC):
     """Accumulator of one answer. `exchanges`: how many were counted; `twins`: copies of those, before or after address
     translation, None if they are counted too; `left_out`: how often something was not kept, as there was too much of
@@ -159,6 +170,7 @@ class Answer(ABC):
         self._requests = MembershipRequests()
         self._memberships = self.records(Membership)
         self._forwards = self.records(forwards.Forwards)
+        self._address_names = self.records(AddressNames)
         self.options: dict[str, Any] = {}
         """Those that it was made with."""
 
@@ -169,8 +181,11 @@ class Answer(ABC):
     def take(self, exchange: Exchange, passes: Passes | None = None) -> None:
         """Count an exchange, and its group if that had members before. `passes`: whether the filter lets pass what an
         Envelope holds."""
-        if self.twins is not None and self._copies.seen(exchange):
-            self.twins += 1
+        is_copy = self.twins is not None and self._copies.seen(exchange)
+        if exchange.client_name is not None or exchange.broker_name is not None:
+            self._note_names(exchange)
+        if is_copy:
+            self.twins = (self.twins or 0) + 1
             return
         self.exchanges += 1
         try:
@@ -183,6 +198,24 @@ class Answer(ABC):
                 self.keep(kept.own, own)
         except schema.MISFITS as error:
             raise schema.misfit(exchange.api, "an answer needs", error) from None
+
+    def _note_names(self, exchange: Exchange) -> None:
+        """Keep the names of its ends; those of a copy are names of the addresses that count, too."""
+        ends, original = exchange.connection, self._copies.original
+        client, broker, _ = original or (ends.client_ip, ends.broker_ip, 0)
+        port = ends.broker_port
+        for address, name in (
+            (client, exchange.client_name),
+            (endpoint(broker, port), exchange.broker_name),
+        ):
+            kept = None if name is None else self._address_names.of(address)
+            if kept is not None and len(kept.known) < NAMES_OF_ADDRESS:
+                self.keep(kept.known, name)
+
+    @property
+    def address_names(self) -> dict[str, list[str]]:
+        """Names by address of clients, and by address and port of brokers, in order."""
+        return {address: sorted(kept.known) for (address,), kept in sorted(self._address_names.items())}
 
     def _opened(self, exchange: Exchange, passes: Passes | None) -> Exchange:
         """An Envelope without what it holds, which is kept until it is known whether the client's request is seen."""

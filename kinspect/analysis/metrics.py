@@ -97,6 +97,8 @@ kinspect_kafka_topic_records_total | counter | topic direction | | Records in th
 kinspect_kafka_topic_errors_total | counter | topic error | | Error codes in a topic's part of responses.
 kinspect_kafka_client_exchanges_total | counter | client_id software_name software_version | detail | Exchanges by \
     client id and software.
+kinspect_kafka_named_exchanges_total | counter | client_name broker_name | detail | Exchanges of which an end has a \
+    name, by the names of both.
 kinspect_kafka_group_exchanges_total | counter | group api | detail | Requests of group members: joins, syncs, leaves, \
     heartbeats, commits.
 kinspect_kafka_api_version_exchanges_total | counter | api api_version | detail | Exchanges by version.
@@ -124,6 +126,7 @@ TOPIC_BYTES = _NAMED["kinspect_kafka_topic_record_bytes_total"]
 TOPIC_RECORDS = _NAMED["kinspect_kafka_topic_records_total"]
 TOPIC_ERRORS = _NAMED["kinspect_kafka_topic_errors_total"]
 CLIENT_EXCHANGES = _NAMED["kinspect_kafka_client_exchanges_total"]
+NAMED_EXCHANGES = _NAMED["kinspect_kafka_named_exchanges_total"]
 GROUP_EXCHANGES = _NAMED["kinspect_kafka_group_exchanges_total"]
 VERSION_EXCHANGES = _NAMED["kinspect_kafka_api_version_exchanges_total"]
 CONNECTIONS_ENDED = _NAMED["kinspect_connections_total"]
@@ -172,8 +175,14 @@ class KafkaMetrics:
         if brokers:
             self._names["broker"] = self._broker
         self._clients, self._groups, self._versions = _Names(labels), _Names(labels), _Names(labels)
+        self._ends = _Names(labels)
         if detail:
-            self._names |= {"client_id": self._clients, "group": self._groups, "api_version": self._versions}
+            self._names |= {
+                "client_id": self._clients,
+                "client_name": self._ends,
+                "group": self._groups,
+                "api_version": self._versions,
+            }
         # Rates know nothing of an amount with which a series begins.
         self._add_to(FETCH_WAIT, (), 0)
         for code in sorted(PROBLEM_CODES):
@@ -286,6 +295,8 @@ class KafkaMetrics:
     def _add_detail(self, exchange: Exchange, api: str) -> None:
         client = self._clients.of(exchange.client_id, exchange.software_name, exchange.software_version)
         self._add_to(CLIENT_EXCHANGES, client)
+        if exchange.client_name is not None or exchange.broker_name is not None:
+            self._add_to(NAMED_EXCHANGES, self._ends.of(exchange.client_name, exchange.broker_name))
         if exchange.api_version is not None:
             self._add_to(VERSION_EXCHANGES, (api, *self._versions.of(str(exchange.api_version))))
         if exchange.api_key in _GROUP_APIS:

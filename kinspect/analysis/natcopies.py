@@ -27,9 +27,12 @@ class NatCopies:
     def __init__(self) -> None:
         # By ports and first sequence numbers. The one heard of last stands last.
         self._recent: dict[tuple[object, ...], dict[Place, deque[int]]] = {}
+        self.original: Place | None = None
+        """Where the exchange was noted first, if the one noted last is a copy."""
 
     def seen(self, exchange: Exchange) -> bool:
         """Note an exchange; true if its copy was noted before."""
+        self.original = None
         ends = exchange.connection
         if ends.handshake is None:
             return False
@@ -49,9 +52,12 @@ class NatCopies:
         drop_oldest(places, PLACES_KEPT)
         times = noted.count(key)
         noted.append(key)
-        return len(places) > 1 and any(
-            other.count(key) > times for place, other in places.items() if _is_elsewhere(place, own)
-        )
+        if len(places) > 1:
+            for place, other in places.items():
+                if _is_elsewhere(place, own) and other.count(key) > times:
+                    self.original = place
+                    return True
+        return False
 
 
 def _is_elsewhere(place: Place, own: Place) -> bool:

@@ -92,7 +92,10 @@ class AnswerCounter(Sink):
             hint = instead if served_none or not answer.exchanges else None
             taken = (0, 0) if served_none else (answer.exchanges, answer.twins)
             counts = AnswerCounts(*taken, groups, no_room, answer.unproven)
-            found.append(document(name, capture, span, rows, counts, options, served, hint, ended))
+            made = document(name, capture, span, rows, counts, options, served, hint, ended)
+            if answer.address_names:
+                made["capture"]["names"] = answer.address_names
+            found.append(made)
         return found
 
     def _chooses(self, option: str, names: Sequence[str]) -> bool:

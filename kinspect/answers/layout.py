@@ -20,6 +20,8 @@ from kinspect.output import Style
 from kinspect.output.columns import Column, Row, aligned, fitted
 from kinspect.output.escape import escape
 
+ADDRESSES = frozenset({"ADDRESS", "BROKER"})
+"""Titles of columns that have addresses."""
 GAP = 2
 """Spaces between columns."""
 
@@ -48,7 +50,7 @@ def parts(
         whole, folded = (layout.ordered(rows), []) if style.wide else layout.split(rows)
         shown = whole if style.wide else whole[: PRINTED.rows]
         if shown:
-            yield from _table(Cells(layout, shown, style), width, style)
+            yield from _table(Cells(layout, shown, style, address_texts(found["capture"])), width, style)
         if len(whole) > len(shown):
             yield Text(f"and {counted(len(whole) - len(shown), 'more row')}{PRINTED.more}", style=DIM)
         if folded:
@@ -108,6 +110,18 @@ def warnings(capture: dict[str, Any]) -> list[str]:
     return [text for text in (counted, capture["instead"], _twins(capture), _lacking(capture)) if text]
 
 
+def address_texts(capture: dict[str, Any]) -> dict[str, str]:
+    """What stands for addresses that have names."""
+    names: dict[str, list[str]] = capture.get("names", {})
+    return {address: ", ".join(own) + _port(address) for address, own in names.items()}
+
+
+def _port(address: str) -> str:
+    """The port behind an address, with its colon; empty if there is none."""
+    ip, colon, port = address.rpartition(":")
+    return colon + port if colon and (ip.endswith("]") or ":" not in ip) else ""
+
+
 def _twins(capture: dict[str, Any]) -> str:
     twins = capture["twins"]
     return (
@@ -124,9 +138,9 @@ def _lacking(capture: dict[str, Any]) -> str:
 
 
 class Cells:
-    """The cells of rows, escaped, in those columns that have any text."""
+    """The cells of rows, escaped, in those columns that have any text. `names`: what stands for addresses there."""
 
-    def __init__(self, layout: Definition, rows: list[Row], style: Style) -> None:
+    def __init__(self, layout: Definition, rows: list[Row], style: Style, names: dict[str, str]) -> None:
         self.layout = layout
         self.rows = rows
         self._style = style
@@ -134,7 +148,7 @@ class Cells:
             replace(column, title=f"{column.title} (UTC)") if column.time and style.utc else column
             for column in layout.titled
         )
-        texts = {column: [_cell(column, row, style) for row in rows] for column in columns}
+        texts = {column: [_cell(column, row, style, names) for row in rows] for column in columns}
         self._texts = {column: cells for column, cells in texts.items() if any(cells)}
         self.widths = {column: max(map(len, [column.title, *cells])) for column, cells in self._texts.items()}
         """Columns with the widths that cut nothing."""
@@ -197,8 +211,10 @@ def _table(cells: Cells, width: int, style: Style) -> Iterator[Text]:
         yield Text(_filled(f"columns left out: {', '.join(without)}{PRINTED.more}", width), style=DIM)
 
 
-def _cell(column: Column, row: Row, style: Style) -> str:
+def _cell(column: Column, row: Row, style: Style, names: dict[str, str]) -> str:
     text = column.text(row)
+    if column.title in ADDRESSES:
+        text = names.get(text, text)
     if column.time is not None and text not in ("", UNKNOWN):
         return _local(text, style)[slice(*column.time)]
     return escape(text)

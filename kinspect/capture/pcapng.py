@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from kinspect.capture.packetnotes import NAMES_READ, names_of, note_of
 from kinspect.capture.reader import PACKET_LIMIT, Findings, damaged, new_block, packet_name, truncated
 from kinspect.capture.source import Source, SourceHead, read_at_least
-from kinspect.model import FRAME_BITS, Block
+from kinspect.model import FRAME_BITS, Block, PacketNote
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
@@ -29,6 +31,8 @@ _PACKETS: Final = (OLD_PACKET, SIMPLE_PACKET, ENHANCED_PACKET)
 _BLOCK_OVERHEAD: Final = 12
 """Type, length, and the length again at the end."""
 _ENHANCED_OVERHEAD: Final = 32
+_WITHOUT_OPTIONS: Final = 35
+"""Most bytes of an enhanced packet block beside the packet, if it has no options."""
 
 # Options (§3.5, §4.2, §4.6).
 END_OF_OPTIONS: Final = 0
@@ -118,6 +122,7 @@ def read_pcapng(
         offset += walker.position
         data = data[walker.position :]
         if len(block):
+            walker.name_addresses(block)
             yield block
         if why is not None:
             raise damaged(source, walker.name_of(data), offset, why)
@@ -136,6 +141,8 @@ class _Walker:
         self._file = first_frame >> FRAME_BITS
         self._findings = findings
         self._sections = 0
+        self._names: list[tuple[int, bytes, str]] = []  # with the frame reference of the next packet
+        self._names_read = 0
         self._order = BYTE_ORDER_MARKS[b"\x4d\x3c\x2b\x1a"]
         self._interfaces: list[_Interface] = []
         self._handlers: dict[int, Callable[[Block, int, int], None]] = {
@@ -153,6 +160,13 @@ class _Walker:
         """Name in messages of the block that `data` starts with."""
         is_packet = len(data) >= 4 and self._order.u32(data)[0] in _PACKETS
         return packet_name(self.frame) if is_packet else "a block"
+
+    def name_addresses(self, block: Block) -> None:
+        """Give a block the names that stand before one of its packets."""
+        if self._names:
+            first, names = block.first_frame, self._names
+            block.names = [(frame - first, ip, name) for frame, ip, name in names if frame < self.frame]
+            self._names = [told for told in names if told[0] >= self.frame]
 
     def walk(self, block: Block) -> int:
         """Append the packets of all complete blocks to `block`.
@@ -194,6 +208,7 @@ class _Walker:
         last_header = size - _ENHANCED_OVERHEAD
         before = len(block)
         current = -1
+        notes: list[PacketNote] = []
         link_type = fcs = numerator = denominator = offset_ns = most_high = 0
         # Compiled, as in `pcap`.
         ticks: i64
@@ -211,6 +226,8 @@ class _Walker:
                 link_type, _, fcs, numerator, denominator, offset_ns, most_high = interfaces[interface]
             start = position + 28
             end = start + captured
+            if length - captured > _WITHOUT_OPTIONS:
+                self._note(notes, len(block.starts), data, end + -captured % 4, following - 4)
             position = following
             if wire != captured or fcs:
                 wire = max(max(wire, captured) - fcs, 0)
@@ -229,7 +246,16 @@ class _Walker:
         if taken and (max(taken) > LATEST or min(taken) < -LATEST):  # type: ignore[type-var, operator]
             block.times[before:] = map(_known_time, taken)
         self.frame += len(block) - before
+        if notes:
+            block.notes = [*block.notes, *notes]
         return position
+
+    def _note(self, notes: list[PacketNote], index: int, data: bytes, start: int, end: int) -> None:
+        """Add what the options of a packet tell of who sent it."""
+        found = note_of(options(self._order, data, start, end), self._order.mark == ">")
+        if found is not None:
+            inbound, name, process = found
+            notes.append(PacketNote(index, inbound, name, process))
 
     def _section(self, block: Block, start: int, end: int) -> None:
         order = BYTE_ORDER_MARKS.get(block.data[start : start + 4])
@@ -343,6 +369,12 @@ class _Walker:
             self._findings.secrets.append(block.data[start + 8 : min(start + 8 + length, end)])
 
     def _resolution(self, block: Block, start: int, end: int) -> None:
+        if self._names_read < NAMES_READ:
+            for ip, name in islice(
+                names_of(self._order.option, block.data, start, end), NAMES_READ - self._names_read
+            ):
+                self._names_read += 1
+                self._names.append((self.frame, ip, name))
         resolved, found = self._findings.resolved, (self._order.mark, block.data[start:end])
         if resolved is None or found in resolved:
             return

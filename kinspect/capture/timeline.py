@@ -47,7 +47,7 @@ def may_bring_secrets(names: Sequence[str]) -> bool:
 
 def slice_block(block: Block, start: int, stop: int) -> Block:
     """Packets from index `start` up to but not including `stop` of a block; the buffer is shared, not copied."""
-    return Block(
+    part = Block(
         block.data,
         block.first_frame + start,
         block.times[start:stop],
@@ -56,6 +56,12 @@ def slice_block(block: Block, start: int, stop: int) -> Block:
         block.wire_lengths[start:stop],
         block.link_types[start:stop],
     )
+    if block.names or block.notes:
+        part.names = [(index - start, ip, name) for index, ip, name in block.names if start <= index < stop]
+        part.notes = [
+            note._replace(packet=note.packet - start) for note in block.notes if start <= note.packet < stop
+        ]
+    return part
 
 
 class SourceStatus(NamedTuple):

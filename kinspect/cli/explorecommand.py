@@ -19,6 +19,7 @@ from kinspect.cli.options import (
     JOBS,
     LIMITS,
     Sectioned,
+    given_hosts,
     make_caps,
     make_filter,
     options,
@@ -91,6 +92,7 @@ def explore(
         frozenset(values["decode_as"]),
         b"" if keylog is None else usage(lambda: KeyLogFile(keylog)).more(),
         jobs=jobs,
+        hosts=given_hosts(values),
     )
     spool = Spool(spool_size or SPOOL_BYTES)
     store = Store(inputs, spool)

@@ -79,7 +79,12 @@ def explore_live(capture: Live, options: RunOptions, payload: str, registry: str
     values = options.values
     # Like a pipe's, its data cannot be read again.
     inputs = Inputs(
-        [STDIN], make_caps(values), options.names, frozenset(values["decode_as"]), interface=capture.files[0]
+        [STDIN],
+        make_caps(values),
+        options.names,
+        frozenset(values["decode_as"]),
+        interface=capture.files[0],
+        hosts=options.hosts,
     )
     spool = Spool(SPOOL_BYTES)
     store = Store(inputs, spool)

@@ -28,6 +28,7 @@ from kinspect.sink import CONNECTION, EXCHANGE, GAP, STATS, SUMMARY
 
 if TYPE_CHECKING:
     from kinspect.filters.recordfilters import RecordFilterDefinition
+    from kinspect.kafka.wire.hostnames import HostPort
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -334,6 +335,13 @@ INPUT = (
         help="Topic names: a JSON object, or lines `id name`.",
     ),
     click.option(
+        "--names",
+        metavar="FILE",
+        shell_complete=files,
+        help="Names of addresses: a hosts file, a JSON object by address or address:port, or what `kubectl get"
+        " pods,services,nodes -A -o json` prints.",
+    ),
+    click.option(
         "--decode-as",
         multiple=True,
         type=PORT,
@@ -341,6 +349,17 @@ INPUT = (
         help="This port is Kafka, also where only TLS is seen; repeatable.",
     ),
 )
+
+
+def given_hosts(values: dict[str, Any]) -> dict[HostPort, str]:
+    """The names of `--names`."""
+    path = values["names"]
+    if path is None:
+        return {}
+    from kinspect.capture.hostfiles import load_host_names
+
+    return usage(lambda: load_host_names(path))
+
 
 JOBS = (
     click.option(

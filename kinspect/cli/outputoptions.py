@@ -48,7 +48,7 @@ def rotation_of(values: dict[str, Any]) -> Rotation:
     return Rotation(size, time_ns, None, keep)
 
 
-INPUT_FILES = ("keylog", "topic_names", "schema")
+INPUT_FILES = ("keylog", "topic_names", "names", "schema")
 """Options on files that are read beside captures."""
 
 

@@ -17,6 +17,7 @@ from kinspect.cli.options import (
     LINE_FACTS,
     LINES_RULES,
     SHOWN_RULES,
+    given_hosts,
     line_types,
     make_caps,
     make_filter,
@@ -37,6 +38,7 @@ from kinspect.formats import FOLDER, FORMATS, OutputFormat, open_sink
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import Line
 from kinspect.kafka.view.view import View
+from kinspect.kafka.wire.hostnames import HostPort
 from kinspect.model import NOWHERE, Block, Origin
 from kinspect.output import Opening
 from kinspect.output.escape import escape, printable
@@ -66,6 +68,7 @@ class RunOptions(NamedTuple):
     filter: Filter
     view: View
     names: dict[str, str] | None
+    hosts: dict[HostPort, str]
     keylog: KeyLogFile | None
     own: Mapping[str, frozenset[str] | None] = {}
     otlp: Otlp | None = None
@@ -112,6 +115,7 @@ def run_options(values: dict[str, Any], inputs: Sequence[str] = (), facts: Facts
         make_filter(values),
         make_view(values),
         None if named is None else usage(lambda: topicnames.load_topic_names(named)),
+        given_hosts(values),
         usage(lambda: KeyLogFile(values["keylog"])) if values["keylog"] is not None else None,
         own,
         otlp,
@@ -187,6 +191,7 @@ def make_inspector(options: RunOptions, packets: Packets, sinks: Sequence[Sink],
     return Inspector(
         caps=make_caps(options.values),
         names=options.names,
+        hosts=options.hosts,
         kafka_ports=frozenset(options.values["decode_as"]),
         heads_only=not whole and needs_heads_only(options.view, options.filter, options.silent),
         waits=whole or needs_waits(options.view, options.filter, options.silent),

@@ -17,10 +17,10 @@ from kinspect.filters.filterdefinitions import (
     FILTERS,
     START,
     WAITS,
+    End,
     FilterDefinition,
     Filters,
     FilterTest,
-    HostPort,
     option_of,
 )
 from kinspect.filters.values import DAY, Instant, errors_about
@@ -163,11 +163,15 @@ class Filter:
 
     def matches_line(self, line: ConnectionLine | Gap) -> bool:
         """True if a line of another type passes: only the options on addresses and ports apply to it."""
+        if not self._end_tests:
+            return True
         if isinstance(line, ConnectionLine):
-            return self.matches_ends(line.client, line.broker)
-        return not self._end_tests or self.matches_ends(*connection_ends(line.connection_id))
+            client, broker = line.client, line.broker
+        else:
+            client, broker = connection_ends(line.connection_id)
+        return self.matches_ends((*client, line.names.client_name), (*broker, line.names.broker_name))
 
-    def matches_ends(self, client: HostPort, broker: HostPort) -> bool:
+    def matches_ends(self, client: End, broker: End) -> bool:
         """True if a connection between these two ends passes the options on addresses and ports."""
         return all(test(client, broker) for test in self._end_tests)
 
@@ -219,7 +223,7 @@ def _text(name: str, value: Any) -> str:
     return str(value)
 
 
-def connection_ends(connection_id: str) -> tuple[HostPort, HostPort]:
+def connection_ends(connection_id: str) -> tuple[tuple[str, int], tuple[str, int]]:
     """Client and broker named by a connection id. Raises ValueError for text that is no connection id."""
     match = re.match(_CONNECTION_ID, connection_id, re.ASCII)
     if match is None:

@@ -44,10 +44,10 @@ CAPTURE_END, GAP = "capture_end", "gap"
 
 Names = Callable[[Facts], Iterable[str | None]]
 """Function that gives names of an exchange."""
-HostPort = tuple[str, int]
-"""Address and port."""
+End = tuple[str, int, str | None]
+"""Address, port, and name if one is known."""
 Kind = TypeVar("Kind", bound="FilterDefinition")
-OfEnds = Callable[[HostPort, HostPort], Sequence[str]]
+OfEnds = Callable[[End, End], Sequence[str]]
 """Function that gives addresses or ports of a client and a broker."""
 
 
@@ -57,7 +57,7 @@ class FilterTest(NamedTuple):
 
     verdict: Callable[[Facts], Verdict]
     patterns: Patterns | None = None
-    ends: Callable[[HostPort, HostPort], bool] | None = None
+    ends: Callable[[End, End], bool] | None = None
     moment: Instant | None = None
 
 
@@ -157,7 +157,7 @@ class MatchingEnds(FilterDefinition):
     def test(self, given: Any, start: Callable[[], int | None]) -> FilterTest:
         patterns, known = Patterns(given, self.check), self.known
 
-        def test(client: HostPort, broker: HostPort) -> bool:
+        def test(client: End, broker: End) -> bool:
             return bool(patterns.verdict(known(client, broker)))
 
         return FilterTest(lambda facts: test(*_ends(facts)), ends=test)
@@ -269,9 +269,23 @@ def _errors(facts: Facts) -> tuple[Sequence[str], bool]:
     return [*_error_names(facts), *map(str, facts.summary.error_codes)], facts.response_read is not False
 
 
-def _ends(facts: Facts) -> tuple[HostPort, HostPort]:
+def _ends(facts: Facts) -> tuple[End, End]:
     connection = facts.connection
-    return (connection.client_ip, connection.client_port), (connection.broker_ip, connection.broker_port)
+    return (
+        (connection.client_ip, connection.client_port, facts.client_name),
+        (connection.broker_ip, connection.broker_port, facts.broker_name),
+    )
+
+
+def _hosts(*ends: End) -> Sequence[str]:
+    """Addresses and names."""
+    return [text for ip, _, name in ends for text in (ip, name) if text is not None]
+
+
+def _process(facts: Facts) -> Sequence[str]:
+    """The command, and with its id `java[4242]`; none if it is not known."""
+    process = facts.client_process
+    return () if process is None else (process.rpartition("[")[0], process)
 
 
 def _bodies_known(facts: Facts) -> bool:
@@ -373,27 +387,34 @@ ROLE = Matching(
     words=lambda: ROLES,
     called="roles",
 )
+PROCESS = Matching(
+    help="Clients' processes as captures name them (ptcpdump), by command or command[id].",
+    turn=1,
+    known=lambda facts: (_process(facts), facts.client_process is not None),
+    offered=_process,
+    left_out={"processes": lambda facts: _process(facts)[-1:]},
+)
 HOST = MatchingEnds(
-    help="Addresses or networks (10.0.0.0/8) of either side.",
+    help="Addresses, networks (10.0.0.0/8) or names of either side.",
     turn=2,
     needs=SEGMENTS,
     check=host_predicate,
-    known=lambda client, broker: (client[0], broker[0]),
+    known=_hosts,
     called="addresses",
 )
 CLIENT_HOST = MatchingEnds(
-    help="Addresses or networks of the client.",
+    help="Addresses, networks or names of the client.",
     turn=2,
     cuts=CLIENTS,
     check=host_predicate,
-    known=lambda client, broker: client[:1],
+    known=lambda client, broker: _hosts(client),
     called="clients' addresses",
 )
 BROKER_HOST = MatchingEnds(
-    help="Addresses or networks of the broker.",
+    help="Addresses, networks or names of the broker.",
     turn=2,
     check=host_predicate,
-    known=lambda client, broker: broker[:1],
+    known=lambda client, broker: _hosts(broker),
     called="brokers' addresses",
 )
 PORT = MatchingEnds(
@@ -476,6 +497,7 @@ class Filters(TypedDict, total=False):
     principal: Annotated[Texts | None, PRINCIPAL]
     software: Annotated[Texts | None, SOFTWARE]
     role: Annotated[Texts | None, ROLE]
+    process: Annotated[Texts | None, PROCESS]
     host: Annotated[Texts | None, HOST]
     client_host: Annotated[Texts | None, CLIENT_HOST]
     broker_host: Annotated[Texts | None, BROKER_HOST]

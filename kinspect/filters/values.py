@@ -32,7 +32,9 @@ _SIZE = r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?"
 _EPOCH = r"\d+(?:\.\d+)?"
 _RFC3339 = r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9})\d*)?(?:[Zz]|([+-])(\d\d):(\d\d))?"
 _CLOCK = r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d)(?:\.(\d{1,9})\d*)?)?[Zz]?"
-_HOST = r"[0-9A-Fa-f.:*?\[\]!-]+"
+# What may be an address, or a pattern of one; anything else is a name, or a pattern of one.
+_HOST = r"[0-9.*?\[\]!-]+|[0-9A-Fa-f.:*?\[\]!-]*:[0-9A-Fa-f.:*?\[\]!-]*"
+_NETWORK = r"[0-9.]+/.*|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*/.*"
 _PORT = r"[\d*?\[\]!-]+"
 _DATE = r"\d{4}-\d\d-\d\d"
 _GLOB_CHARACTERS = r"[*?\[]"
@@ -285,18 +287,19 @@ def topic_predicate(value: str) -> Predicate:
 
 
 def host_predicate(value: str) -> Predicate:
-    if "/" in value:
+    if re.fullmatch(_NETWORK, value, re.ASCII):
         from ipaddress import ip_network
 
         try:
             network = ip_network(value, strict=False)
         except ValueError:
             raise KinspectError(f"{value!r} is not a network, as 10.0.0.0/8 is") from None
-        return lambda text: _address(text) in network
-    # Captures hold addresses; a host name would silently match nothing.
-    wrong = KinspectError(f"{value!r} is not an IP address, a glob of one (10.0.*) or a network (10.0.0.0/8)")
+        return lambda text: (found := _address_or_none(text)) is not None and found in network
+    if not value:
+        raise KinspectError("no host has an empty name: give an IP address, a network (10.0.0.0/8) or a name")
     if not re.fullmatch(_HOST, value, re.ASCII):
-        raise wrong
+        return glob(value)
+    wrong = KinspectError(f"{value!r} is not an IP address, a glob of one (10.0.*) or a network (10.0.0.0/8)")
     if value.startswith("[") and value.endswith("]") and ":" in value:
         value = value[1:-1]  # As beside a port.
     try:
@@ -313,6 +316,14 @@ def _may_be_address(pattern: str) -> bool:
         return True
     octets = pattern.split(".")
     return len(octets) <= OCTETS and all(int(o) <= OCTET_MOST for o in octets if o.isdecimal())
+
+
+def _address_or_none(text: str) -> IPv4Address | IPv6Address | None:
+    """The address; None for a name."""
+    try:
+        return _address(text)
+    except ValueError:
+        return None
 
 
 @lru_cache(maxsize=4096)

@@ -63,6 +63,9 @@ class EcsKey(NamedTuple):
     lines: tuple[str, ...] = ()
 
 
+PID_DIGITS = 18
+"""Most digits of a number that Elasticsearch takes for a `long`."""
+
 # ---------------------------------------------------------------------- values
 
 
@@ -157,6 +160,36 @@ def _tls_name(line: Line) -> str | None:
     return None if version is None else version.partition(" ")[0].lower()
 
 
+def _domain(line: Line, native: str) -> str | None:
+    """The name of an end; of a broker without one, that which the client asked for with TLS."""
+    name: str | None = at(line, f"{native}.name")
+    return name if name is not None or native == "client" else line.get("server_name")
+
+
+def _command(line: Line) -> str | None:
+    process = at(line, "client.process")
+    return None if process is None else str(process.rpartition("[")[0])
+
+
+def _process_id(line: Line) -> int | None:
+    number = (at(line, "client.process") or "").rpartition("[")[2].removesuffix("]")
+    return int(number) if number.isascii() and number.isdecimal() and len(number) <= PID_DIGITS else None
+
+
+def _pod(line: Line) -> list[str]:
+    """Namespace and name of the client's pod; none if its name is not that of a pod."""
+    parts = (at(line, "client.name") or "").split("/")
+    return parts if len(parts) == 2 and all(parts) else []
+
+
+def _of_pod(place: int) -> Source:
+    def of(line: Line) -> str | None:
+        pod = _pod(line)
+        return pod[place] if pod else None
+
+    return of
+
+
 # ---------------------------------------------------------------------- the table
 
 
@@ -166,6 +199,7 @@ def _side(name: str, native: str, side: str) -> tuple[EcsKey, ...]:
         EcsKey(f"{name}.ip", IP, f"{native}.ip", ENDS),
         EcsKey(f"{name}.port", LONG, f"{native}.port", ENDS),
         EcsKey(f"{name}.address", KEYWORD, f"{native}.ip", ENDS),
+        EcsKey(f"{name}.domain", KEYWORD, lambda line: _domain(line, native), ENDS),
         EcsKey(f"{name}.bytes", LONG, lambda line: _message_bytes(line, side), (EXCHANGE,)),
         EcsKey(f"{name}.bytes", LONG, f"{native}.bytes", (CONNECTION,)),
     )
@@ -210,8 +244,12 @@ KEYS = (
     *_side("source", "client", "request"),
     *_side("server", "broker", "response"),
     *_side("destination", "broker", "response"),
-    EcsKey("server.domain", KEYWORD, "server_name", (CONNECTION,)),
-    EcsKey("destination.domain", KEYWORD, "server_name", (CONNECTION,)),
+    EcsKey("process.name", KEYWORD, _command, ENDS),
+    EcsKey("process.pid", LONG, _process_id, ENDS),
+    EcsKey("orchestrator.type", KEYWORD, lambda line: "kubernetes" if _pod(line) else None, ENDS),
+    EcsKey("orchestrator.namespace", KEYWORD, _of_pod(0), ENDS),
+    EcsKey("orchestrator.resource.type", KEYWORD, lambda line: "pod" if _pod(line) else None, ENDS),
+    EcsKey("orchestrator.resource.name", KEYWORD, _of_pod(1), ENDS),
     EcsKey("user.name", KEYWORD, "client.principal", ENDS),
     EcsKey("related.ip", IP, _distinct("client.ip", "broker.ip"), ENDS),
     EcsKey("related.user", KEYWORD, _distinct("client.principal"), ENDS),
@@ -287,7 +325,7 @@ PLACES = LinePaths(
 _MADE_OF = frozenset(
     """
     type kind api api_key api_version outcome outcome_reason latency_ms service_ms throttle_time_ms
-    max_wait_ms topics partitions groups transactional_ids error_codes error_names tls client broker.ip
+    max_wait_ms topics partitions groups transactional_ids error_codes error_names tls client broker.ip broker.name
     problems.code request.size request.frames response.size response.frames
     """.split()
 )

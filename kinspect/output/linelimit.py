@@ -10,7 +10,7 @@ import orjson
 from kinspect.jsontext import escape_json
 from kinspect.kafka.view.forms import BODY, no_nulls
 
-LEAST_LINE = 4000
+LEAST_LINE = 4300
 """Smallest number of bytes that every line can be made to fit in."""
 LEAST_TEXT = 48
 """Bytes of JSON, without the quotes, that are left of a text at least. No API, outcome, code or address has more."""

@@ -201,16 +201,17 @@ CELLS: dict[Column, Callable[[str, dict[str, Any], int], Text]] = {
 
 
 def cells(clock: str, line: dict[str, Any], widths: Widths) -> dict[Column, Text]:
-    """The cells of an exchange, by column. A client without an id has its address, where no other column shows it."""
+    """The cells of an exchange, by column. A client without an id has its name or address, where no other
+    column shows it."""
     found = {column: CELLS[column](clock, line, width) for column, width in widths.items() if column in CELLS}
     if ENDS not in widths and not line["client"]["id"]:
-        found[CLIENT] = Text(line["client"]["ip"], style=DIM)
+        found[CLIENT] = Text(escape(line["client"].get("name") or line["client"]["ip"]), style=DIM)
     return found
 
 
 def ends_text(line: dict[str, Any], width: int = 0) -> str:
-    """`10.0.0.1:41234→10.0.0.9:9092`. To fit in `width` columns (0: no limit) the client's port is left out first,
-    then the heads of addresses; the broker's port is always there.
+    """`10.0.0.1:41234→10.0.0.9:9092`, with names where they are known. To fit in `width` columns (0: no limit) the
+    client's port is left out first, then the heads of addresses; the broker's port is always there.
     """
     client, right = line["client"], _endpoint(line["broker"])
     left = _endpoint(client)
@@ -352,4 +353,7 @@ def _endpoint(end: dict[str, Any]) -> str:
 
 
 def _address(end: dict[str, Any]) -> str:
+    """The name of an end; without one its address."""
+    if name := end.get("name"):
+        return escape(name)
     return f"[{end['ip']}]" if ":" in end["ip"] else str(end["ip"])

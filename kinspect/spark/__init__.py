@@ -36,6 +36,7 @@ def read(
     int64: str = "number",
     keylog: str | PathLike[str] | bytes = b"",
     topic_names: dict[str, str] | None = None,
+    names: dict[str, str] | None = None,
     decode_as: frozenset[int] = frozenset(),
     caps: Caps | None = None,
     schema: str | PathLike[str] | None = None,
@@ -50,14 +51,14 @@ def read(
 
     `paths`: local paths, globs and URLs (`s3://`, `hdfs://`, …) that every executor can read. `table`: `exchanges`,
     `batches`, `records` or `connections`. `fields`: dotted names as for `--fields` for exchanges, column names for the
-    other tables. `filter`: filters by name, as `{"topic": ["orders-*"], "errors_only": True}`.
-    `records`, `payload`, `show_secrets`, `int64`: the options of `kinspect read`. `keylog`: TLS secrets in NSS
-    key log format (the bytes, or a file's path). `topic_names`: topic id to name. `decode_as`: ports whose traffic is
-    Kafka whatever it looks like. `caps`: limits for each connection. `schema`: message definitions, a file or a folder
-    on the driver, for the whole process, as for `kinspect.read`. `capture_point`: value of the column of that name.
-    `partitions`: number of tasks that decode; default: one for each 64 MiB, and up to three a core of at least 2 MiB
-    each. `split_bytes`: bytes of an uncompressed capture that a task scans; default: 64 MiB. Above 1.2 TiB of captures
-    tasks get more bytes, so that they are 20,000 at most.
+    other tables. `filter`: filters by name, as `{"topic": ["orders-*"], "errors_only": True}`. `records`, `payload`,
+    `show_secrets`, `int64`: the options of `kinspect read`. `keylog`: TLS secrets in NSS key log format (the bytes, or
+    a file's path). `topic_names`: topic id to name. `names`: address, or address and port, to name; those in captures
+    do not count. `decode_as`: ports whose traffic is Kafka whatever it looks like. `caps`: limits for each connection.
+    `schema`: message definitions, a file or a folder on the driver, for the whole process, as for `kinspect.read`.
+    `capture_point`: value of the column of that name. `partitions`: number of tasks that decode; default: one for each
+    64 MiB, and up to three a core of at least 2 MiB each. `split_bytes`: bytes of an uncompressed capture that a task
+    scans; default: 64 MiB. Above 1.2 TiB of captures tasks get more bytes, so that they are 20,000 at most.
 
     The call scans the captures and, unless `table` is `connections`, decodes them once to learn topic names and node
     ids. Rows are made when they are used. Scanned packets stay on the executors' disks until the session ends. To
@@ -70,6 +71,7 @@ def read(
     end.
     """
     from kinspect.api import use_schema
+    from kinspect.capture.hostfiles import host_names
     from kinspect.kafka.view.view import View
     from kinspect.spark.sparksession import usable
     from kinspect.tables.request import Request
@@ -90,6 +92,7 @@ def read(
         topic_names or {},
         decode_as,
         capture_point=capture_point,
+        hosts=host_names(names or {}),
     )
     captures = _scanned(
         usable(spark), paths, caps=caps, keylog=keylog, split_bytes=split_bytes, partitions=partitions
@@ -105,6 +108,7 @@ def answer(
     filter: Filters | None = None,
     keylog: str | PathLike[str] | bytes = b"",
     topic_names: dict[str, str] | None = None,
+    names: dict[str, str] | None = None,
     decode_as: frozenset[int] = frozenset(),
     caps: Caps | None = None,
     schema: str | PathLike[str] | None = None,
@@ -124,6 +128,7 @@ def answer(
     from pyspark import StorageLevel
 
     from kinspect.api import own_options, use_schema
+    from kinspect.capture.hostfiles import host_names
     from kinspect.spark.sparksession import own_session, usable
     from kinspect.tables.request import Request
 
@@ -133,6 +138,7 @@ def answer(
         chosen=dict(filter or {}),
         names=topic_names or {},
         kafka_ports=decode_as,
+        hosts=host_names(names or {}),
         answers=(name,),
         options=own_options(name, options, keylog),
     )
@@ -180,6 +186,7 @@ def stream(
     show_secrets: bool = False,
     keylog: str | PathLike[str] | None = None,
     topic_names: dict[str, str] | None = None,
+    names: dict[str, str] | None = None,
     decode_as: frozenset[int] = frozenset(),
     caps: Caps | None = None,
     schema: str | PathLike[str] | None = None,
@@ -199,6 +206,7 @@ def stream(
     Raises `KinspectError` for invalid options, and for a session of Spark Connect.
     """
     from kinspect.api import use_schema
+    from kinspect.capture.hostfiles import host_names
     from kinspect.kafka.view.view import View
     from kinspect.model import Caps as DefaultCaps
     from kinspect.spark.batch import tries_of
@@ -216,6 +224,7 @@ def stream(
         chosen=dict(filter or {}),
         names=topic_names or {},
         kafka_ports=decode_as,
+        hosts=host_names(names or {}),
         caps=caps or DefaultCaps(),
         capture_point=capture_point,
         late_secrets=keylog is not None,

@@ -213,7 +213,7 @@ class Captures:
         # Few parts come to a task, and one of each answer to the driver.
         for count, column in ((isqrt(self._parts), "state"), (len(wholes), "answer")):
             parts = parts.repartition(count, column).mapInArrow(merging, spark_schema(PART))
-        names = LearnedNames(dict(request.names))
+        names = request.known_names()
         names.add(*self._run.names)
         for name, state in parts.collect():
             wholes[name].merge(wholes[name].from_bytes(bytes(state)))

@@ -205,7 +205,7 @@ def _passes(options: Options) -> Callable[[PacketRow], bool]:
         time = row[3]
         if times and (time is None or not all(test(time, asked) for test, asked in times)):
             return False
-        return options.table == PACKETS or ends.matches_ends((row[5], row[6]), (row[7], row[8]))
+        return options.table == PACKETS or ends.matches_ends((row[5], row[6], None), (row[7], row[8], None))
 
     return passes
 

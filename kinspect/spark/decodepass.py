@@ -79,7 +79,7 @@ def decoding(run: RunContext, request: Request) -> Task:
 
     def task(found: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         schema.lay_over(request.definitions)
-        names = LearnedNames(dict(request.names))
+        names = request.known_names()
         names.add(*run.names)
         made = TaggedRows(request, run.start)
         for island, merge in _island_runs(found, run, request, names, made.emit):

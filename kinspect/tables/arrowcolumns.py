@@ -51,7 +51,8 @@ def define_kind(name: str, text: str) -> None:
     _KINDS[f"{name}_map"] = pa.map_(pa.string(), _KINDS[name])
 
 
-_CLIENT = "ip text, port int, id text, {role}principal text, software_name text, software_version text"
+_CLIENT = """ip text, port int, id text, {role}principal text, software_name text, software_version text,
+    name text, process text"""
 _MESSAGE = """timestamp time, duration_ms double, size long, frames frames, layout text, complete bool, inferred bool,
     body text"""
 
@@ -66,9 +67,9 @@ define_kind(
 )
 define_kind("tls_alert", "sender text, level text, description text")
 define_kind("client", _CLIENT.format(role="role text, "))
-define_kind("broker", "ip text, port int, node_id int")
+define_kind("broker", "ip text, port int, node_id int, name text")
 define_kind("counted_client", _CLIENT.format(role="") + ", packets long, bytes long")
-define_kind("counted_broker", "ip text, port int, packets long, bytes long")
+define_kind("counted_broker", "ip text, port int, name text, packets long, bytes long")
 define_kind("request", _MESSAGE)
 define_kind("response", f"{_MESSAGE}, errors errors")
 define_kind("header", "key text, value text, value_encoding text")

@@ -14,6 +14,7 @@ from kinspect.analysis.answer import Answer
 from kinspect.answers import open_answer
 from kinspect.filters.filter import Filter, filter_from
 from kinspect.kafka.view.view import View
+from kinspect.kafka.wire.hostnames import HostNames, HostPort
 from kinspect.kafka.wire.learnednames import LearnedNames
 from kinspect.model import Caps
 from kinspect.pipeline import Inspector
@@ -45,6 +46,8 @@ class Request:
     options: Mapping[str, Any] = field(default_factory=dict)
     definitions: Mapping[int, ApiFile] = field(default_factory=schema.LAID_OVER.copy)
     """What is laid over the table, and is in each task: many come to a process, one after the other."""
+    hosts: Mapping[HostPort, str] = field(default_factory=dict)
+    """Names of addresses."""
     late_secrets: bool = False
     """True if TLS secrets may arrive after the packets that they decrypt."""
 
@@ -67,6 +70,10 @@ class Request:
     def filter(self) -> Filter:
         """The filter of the chosen options; those that take several values also take one. Raises KinspectError."""
         return filter_from(self.chosen)
+
+    def known_names(self) -> LearnedNames:
+        """The names that were given, to learn others."""
+        return LearnedNames(dict(self.names), HostNames(self.hosts))
 
     def inspector(
         self, names: LearnedNames, keylog: KeyLog, emit: frozenset[str], files: Sequence[str]
@@ -92,4 +99,6 @@ class Request:
             "limits": astuple(self.caps),
             "filters": {name: value for name, value in self.chosen.items() if value},
         }
+        if self.hosts:
+            options["--names"] = sorted((ip, port or 0, name) for (ip, port), name in self.hosts.items())
         return dict(orjson.loads(orjson.dumps(options)))

@@ -21,6 +21,14 @@ def ends(key: bytes) -> bytes:
     return key[: _IPV4 if len(key) < _IPV6 else _IPV6]
 
 
+def address(key: bytes, receiver: bool) -> tuple[bytes, int]:
+    """Address and port of the sender, or of the receiver."""
+    size = address_size(key)
+    at = size if receiver else 0
+    port = 2 * size + (2 if receiver else 0)
+    return key[at : at + size], int.from_bytes(key[port : port + 2], "big")
+
+
 def pair(key: bytes) -> bytes:
     """Addresses and ports in an order that is the same for both directions, without the scope."""
     here = ends(key)

@@ -60,7 +60,7 @@ sys.exit(main())
 """
 """The command with a format of bytes: a head, a frame with its size for each exchange, and their number."""
 CAPTURE = CAPTURES / "4.4.0" / "controller_single.pcap"
-VALUES = {"body": "text", "max_line": "4000", "emit": "exchange", "fields": "api", "tables": "records"}
+VALUES = {"body": "text", "max_line": "4300", "emit": "exchange", "fields": "api", "tables": "records"}
 """Values of options that take one."""
 
 

@@ -261,7 +261,7 @@ OPTIONS = [
     --fields request.body,response.body --records
     --payload text --emit exchange,connection,gap,summary
     --payload base64 --body text --no-nulls
-    --payload hex --int64 string --max-line 4000
+    --payload hex --int64 string --max-line 4300
 """.splitlines()[1:]
 ]
 """Options of `read`; a format has all, or refuses them."""

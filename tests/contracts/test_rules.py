@@ -102,7 +102,7 @@ VALUES = {
     "answer": "groups",
     "emit": "exchange",
     "format_name": "table",
-    "max_line": "4000",
+    "max_line": "4300",
     "output_mode": "0640",
     "save": "new",
     "live payload": "text",

@@ -80,8 +80,10 @@ def test_keys_and_their_order() -> None:
         "principal",
         "software_name",
         "software_version",
+        "name",
+        "process",
     ]
-    assert list(line["broker"]) == ["ip", "port", "node_id"]
+    assert list(line["broker"]) == ["ip", "port", "node_id", "name"]
     sides = ["timestamp", "duration_ms", "size", "frames", "layout", "complete", "inferred", "body"]
     assert list(line["request"]) == sides
     assert list(line["response"]) == [*sides, "errors"]

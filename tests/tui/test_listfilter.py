@@ -85,7 +85,7 @@ def test_a_connection_alone(both):
         ("topic='a", "quote"),
         ("api=a,,b", "empty value"),
         ("since=yesterday", "is not a time"),
-        ("host=broker", "not an IP address"),
+        ("host=10.0", "not an IP address"),
         ("[red]x[/red]", "there is no filter"),
     ],
 )

@@ -230,7 +230,7 @@ def test_a_row_holds_nothing_of_the_messages():
     for exchange in kinspect.read(CAPTURES / "errors_java.pcap.gz"):
         line = exchange.to_dict()
         row = row_of(exchange, line, True)
-        assert row.line["client"].keys() == {"ip", "port", "id"}
+        assert row.line["client"].keys() == {"ip", "port", "id", "name"}
         assert row.about.cell_len <= 400
         assert "request" not in row.line
 

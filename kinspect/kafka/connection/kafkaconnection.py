@@ -596,12 +596,13 @@ class KafkaConnection:
         watch, ports = self._watch, self._ledger.kafka_ports
         first_frame, last_frame = flow.evidence.frames
         file = first_frame >> FRAME_BITS
+        ends = (named.client_ip, named.client_port), (named.broker_ip, named.broker_port)
         return ConnectionLine(
             key=key,
             connection_id=named.connection_id,
             community_id=named.community_id,
-            client=(named.client_ip, named.client_port),
-            broker=(named.broker_ip, named.broker_port),
+            client=ends[0],
+            broker=ends[1],
             start_time=flow.start_time,
             end_time=time,
             kind=kind,
@@ -626,6 +627,7 @@ class KafkaConnection:
             software_version=software[1],
             host=named.host,
             interface=named.interface,
+            names=self._ledger.names.hosts.of(*ends, key),
             client_direction=client,
             first_bytes=first_bytes,
             answered_with=answered_with,

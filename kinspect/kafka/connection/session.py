@@ -261,6 +261,9 @@ class Session:
                 hit,
                 ends.host,
                 ends.interface,
+                self._ledger.names.hosts.of(
+                    (ends.client_ip, ends.client_port), (ends.broker_ip, ends.broker_port), key
+                ),
             )
         )
 

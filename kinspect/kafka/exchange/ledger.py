@@ -101,6 +101,12 @@ class Ledger:
         self.exchanges += 1
         self.outcomes[exchange.outcome] = self.outcomes.get(exchange.outcome, 0) + 1
         self._learn(exchange)
+        hosts = self.names.hosts
+        if hosts.known:
+            ends = exchange.connection
+            client, broker = (ends.client_ip, ends.client_port), (ends.broker_ip, ends.broker_port)
+            names = hosts.of(client, broker, exchange.key)
+            exchange.client_name, exchange.broker_name, exchange.client_process = names
         size = EXCHANGE_BYTES
         if exchange.request is not None:
             size += len(exchange.request.raw or b"")

@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import SCHEMA_VERSION, iso_time, milliseconds
 from kinspect.kafka.wire.eventid import event_id
+from kinspect.kafka.wire.hostnames import NO_NAMES, EndNames
 from kinspect.kafka.wire.lineorder import LineKey
 from kinspect.model import ICMP_ERRORS, NO_EVIDENCE, Evidence
 
@@ -18,7 +19,7 @@ class Gap(NamedTuple):
 
     `direction` is their sender (`client` or `broker`); `offset` and `bytes` count that direction's stream from
     its first seen byte; `cause` is one of `GAP_CAUSES`. `key`: its place in the order of lines.
-    `host`, `interface`: as those of its connection.
+    `host`, `interface`: as those of its connection, as its `names` are.
     """
 
     key: LineKey
@@ -31,6 +32,7 @@ class Gap(NamedTuple):
     exchanges_hit: int
     host: str | None = None
     interface: str | None = None
+    names: EndNames = NO_NAMES
 
     def to_dict(self) -> dict[str, Any]:
         """The gap as the JSON line's object."""
@@ -71,7 +73,7 @@ class ConnectionLine(NamedTuple):
     description. `tls_random`: the client random, by which key logs name it. `file`, `frames`: where its first and
     last packet stand, None for a last one in another file.
     `end_reason` is the reassembly's word (docs/architecture.md). `key`: its place in the order of lines. `host`,
-    `interface`: where its first packet was captured, if known.
+    `interface`: where its first packet was captured, if known; `names`: those of its ends, if known.
     """
 
     key: LineKey
@@ -103,6 +105,7 @@ class ConnectionLine(NamedTuple):
     software_version: str | None
     host: str | None = None
     interface: str | None = None
+    names: EndNames = NO_NAMES
     client_direction: int = 0
     first_bytes: str | None = None
     answered_with: str | None = None
@@ -135,12 +138,15 @@ class ConnectionLine(NamedTuple):
                 "principal": self.principal,
                 "software_name": self.software_name,
                 "software_version": self.software_version,
+                "name": self.names.client_name,
+                "process": self.names.client_process,
                 "packets": self.packets[0],
                 "bytes": self.bytes[0],
             },
             "broker": {
                 "ip": self.broker[0],
                 "port": self.broker[1],
+                "name": self.names.broker_name,
                 "packets": self.packets[1],
                 "bytes": self.bytes[1],
             },

@@ -188,8 +188,18 @@ BODY_KEYS: Final = frozenset({"layout", "complete"})
 """Keys of a message that need its whole body."""
 
 SHAPES: Final[dict[str, tuple[str, ...]]] = {
-    "client": ("ip", "port", "id", "role", "principal", "software_name", "software_version"),
-    "broker": ("ip", "port", "node_id"),
+    "client": (
+        "ip",
+        "port",
+        "id",
+        "role",
+        "principal",
+        "software_name",
+        "software_version",
+        "name",
+        "process",
+    ),
+    "broker": ("ip", "port", "node_id", "name"),
     "topic_records": ("topic", "count", "bytes"),
     "request": MESSAGE_KEYS,
     "response": (*MESSAGE_KEYS, ERRORS),
@@ -295,12 +305,15 @@ class View:
             exchange.principal if self.users else None,
             exchange.software_name,
             exchange.software_version,
+            exchange.client_name,
+            exchange.client_process,
+            exchange.broker_name,
         )
         # The connection by its id: itself, it holds all that its run learned.
         key = connection.connection_id, exchange.role, exchange.node_id, texts
         found = self._ends.get(key)
         if found is None:
-            client_id, principal, software_name, software_version = texts
+            client_id, principal, software_name, software_version, client_name, process, broker_name = texts
             found = (
                 {
                     "ip": connection.client_ip,
@@ -310,8 +323,15 @@ class View:
                     "principal": principal,
                     "software_name": software_name,
                     "software_version": software_version,
+                    "name": client_name,
+                    "process": process,
                 },
-                {"ip": connection.broker_ip, "port": connection.broker_port, "node_id": exchange.node_id},
+                {
+                    "ip": connection.broker_ip,
+                    "port": connection.broker_port,
+                    "node_id": exchange.node_id,
+                    "name": broker_name,
+                },
             )
             if sum([len(text) for text in texts if text is not None]) <= ENDS_TEXT:
                 if len(self._ends) >= ENDS_KEPT:

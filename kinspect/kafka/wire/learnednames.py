@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from kinspect.kafka.wire.hostnames import HostNames
 from kinspect.kafka.wire.lineorder import FIRST, LineKey
 from kinspect.protocol.primitives import ZERO_UUID
 
@@ -27,10 +28,12 @@ class LearnedNames:
     The order in which lines are learned does not matter.
     """
 
-    __slots__ = ("_names", "_new_names", "_new_nodes", "_node_count", "_nodes", "unresolved")
+    __slots__ = ("_names", "_new_names", "_new_nodes", "_node_count", "_nodes", "hosts", "unresolved")
 
-    def __init__(self, names: dict[str, str] | None = None) -> None:
+    def __init__(self, names: dict[str, str] | None = None, hosts: HostNames | None = None) -> None:
         """`names`: names known beforehand (`--topic-names`), by id."""
+        self.hosts = hosts or HostNames()
+        """Names of addresses, which no line reports."""
         known = {METADATA_TOPIC_ID: "__cluster_metadata", **(names or {})}
         self._names: dict[str, tuple[LineKey, str]] = {
             topic_id: (FIRST, name) for topic_id, name in known.items()

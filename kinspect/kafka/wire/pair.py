@@ -32,8 +32,9 @@ class Pair:
     words of the JSON lines. `api_key`, `api_version` and `correlation_id` are None where no Kafka header was seen; then
     `api_candidates` are the names of APIs that fit. `completed_at`: ns since the epoch. `in_flight`: requests of the
     connection that waited when this one was sent; `queue_known` is False if others may have, or none of these. `role`,
-    `principal`, `mechanism`, `software_name`, `software_version`: those of the client, as far as known. `key`: place in
-    the order of lines; `order`: number among the run's exchanges, from 1.
+    `principal`, `mechanism`, `software_name`, `software_version`: those of the client, as far as known. `client_name`,
+    `broker_name`, `client_process`: see `kinspect.kafka.wire.hostnames`. `key`: place in the order of lines; `order`:
+    number among the run's exchanges, from 1.
     """
 
     STATE: ClassVar = """
@@ -43,7 +44,7 @@ class Pair:
     COMPLETED: ClassVar = """
         after_gap api_candidates completed_at fetched key mechanism noted order outcome outcome_reason
         previous_response_end principal request response role service_known software_name software_version
-        throttled view
+        throttled view client_name broker_name client_process
     """.split()
     __slots__ = (*STATE, *COMPLETED, "connection", "counted_errors", "found_problems", "summarised")
 
@@ -87,6 +88,9 @@ class Pair:
         self.mechanism: str | None = None
         self.software_name: str | None = None
         self.software_version: str | None = None
+        self.client_name: str | None = None
+        self.broker_name: str | None = None
+        self.client_process: str | None = None
         # Cached by `kafka.bodysummary`.
         self.summarised: object = None
         self.found_problems: list[Problem] | None = None

@@ -13,7 +13,6 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessor, StatefulProcessorHandle
 
 from kinspect.kafka.exchange.lines import Line
-from kinspect.kafka.wire.learnednames import LearnedNames
 from kinspect.kafka.wire.lineorder import LineKey
 from kinspect.model import FRAME_BITS, added
 from kinspect.pipeline import Inspector
@@ -176,7 +175,7 @@ class ShardBatch:
                 self._take(told)
         self._see()
         self.keylog = KeyLog()
-        self.names = LearnedNames(dict(request.names))
+        self.names = request.known_names()
         self._made = TaggedRows(request, shared["start"])
 
     def _take(self, told: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from rich.text import Text
 
 from kinspect.answers.celltexts import DIM, NOTE
-from kinspect.answers.layout import GAP, PRINTED, Cells, TableLimits, span, warnings
+from kinspect.answers.layout import GAP, PRINTED, Cells, TableLimits, address_texts, span, warnings
 from kinspect.output import Style
 from kinspect.output.columns import Column
 from kinspect.output.escape import escape
@@ -37,7 +37,7 @@ class AnswerLines:
         self.no_room = found["capture"]["left_out"]
         """How much there was no room for."""
         self.nothing = layout.empty(found["capture"])
-        self._cells = Cells(layout, self.rows, style)
+        self._cells = Cells(layout, self.rows, style, address_texts(found["capture"]))
         # A page of `live` is of a part of the capture.
         self._span = span(found["capture"], style) if layout.spans and room is None else None
         self._details = [self._cells.details(number) for number in range(len(self.rows))]

@@ -21,6 +21,7 @@ from kinspect.errors import CaptureError
 from kinspect.filters.filterdefinitions import FILTERS
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine, Line
+from kinspect.kafka.wire.hostnames import HostPort
 from kinspect.kafka.wire.lineorder import BEHIND, LineKey
 from kinspect.kafka.wire.pair import UNANSWERED
 from kinspect.kafka.wire.wait import IDLE
@@ -48,8 +49,9 @@ _LISTED = 100
 
 @dataclass(slots=True)
 class Inputs:
-    """The inputs, and options for reading them. `keylog`: TLS secrets in NSS key log format. `interface`: the capture's
-    source, in place of the paths. `jobs`: number of processes to read with, as `kinspect.jobs.processes` takes it."""
+    """The inputs, and options for reading them. `keylog`: TLS secrets in NSS key log format. `hosts`: names of
+    addresses. `interface`: the capture's source, in place of the paths. `jobs`: number of processes to read with, as
+    `kinspect.jobs.processes` takes it."""
 
     paths: list[str]
     caps: Caps = field(default_factory=Caps)
@@ -58,6 +60,7 @@ class Inputs:
     keylog: bytes = b""
     interface: str | None = None
     jobs: int | None = 1
+    hosts: dict[HostPort, str] = field(default_factory=dict)
 
     @property
     def plain(self) -> frozenset[int]:
@@ -84,7 +87,12 @@ class Inputs:
     def inspector(self, **more: Any) -> Inspector:
         """An inspector for the inputs."""
         inspector = Inspector(
-            caps=self.caps, names=self.topic_names, kafka_ports=self.kafka_ports, files=self.names, **more
+            caps=self.caps,
+            names=self.topic_names,
+            hosts=self.hosts,
+            kafka_ports=self.kafka_ports,
+            files=self.names,
+            **more,
         )
         if self.keylog:
             inspector.add_secrets(self.keylog)
@@ -227,8 +235,9 @@ class RowMaker:
         addresses = [ends.client_ip, ends.client_port, ends.broker_ip, ends.broker_port]
         connection = number([*addresses, ends.connection_id, ends.community_id, ends.tls, ends.handshake])
         software = [exchange.software_name, exchange.software_version]
+        names = [exchange.client_name, exchange.broker_name, exchange.client_process]
         client = number(
-            [exchange.client_id, exchange.role, exchange.principal, exchange.mechanism, *software]
+            [exchange.client_id, exchange.role, exchange.principal, exchange.mechanism, *software, *names]
         )
         topics = [summary.topics, summary.topic_ids, [*summary.unresolved_topic_ids]]
         others = [summary.partitions[:_LISTED], summary.groups, summary.transactional_ids]

@@ -84,6 +84,18 @@ class RowFacts:
     def software_version(self) -> str | None:
         return self._client(5)
 
+    @property
+    def client_name(self) -> str | None:
+        return self._client(6)
+
+    @property
+    def broker_name(self) -> str | None:
+        return self._client(7)
+
+    @property
+    def client_process(self) -> str | None:
+        return self._client(8)
+
     def _client(self, place: int) -> str | None:
         found: str | None = self._whole(row.CLIENT)[place]
         return found

@@ -111,6 +111,7 @@ class Store:
         topics, _, _, partitions, groups, transactional_ids, _, *action = (
             self.texts[found.subject] or _NO_SUBJECT
         )
+        client_id, *_, client_name, broker_name, _ = self.texts[found.client] or _NO_CLIENT
         codes, problems, candidates = self.texts[found.fault] or ([], [], [])
         has_api = bool(found.flags & row.HAS_API)
         api_key = found.api_key if has_api else None
@@ -118,8 +119,8 @@ class Store:
         latency = row.latency_of(values)
         return {
             "timestamp": row.timestamp_of(values),
-            "client": {"ip": client_ip, "port": client_port, "id": (self.texts[found.client] or [None])[0]},
-            "broker": {"ip": broker_ip, "port": broker_port},
+            "client": {"ip": client_ip, "port": client_port, "id": client_id, "name": client_name},
+            "broker": {"ip": broker_ip, "port": broker_port, "name": broker_name},
             "kind": found.kind,
             "api": row_api_name(found),
             "api_key": api_key,
@@ -217,10 +218,16 @@ class Store:
             exchange.api_key, exchange.api_version = found.api_key, found.api_version
         if found.flags & row.HAS_CORRELATION:
             exchange.correlation_id = found.correlation_id
-        client_id, role, principal, mechanism, software_name, software_version = self.texts[found.client]
+        client_id, role, principal, mechanism, *software_and_names = self.texts[found.client]
+        software_name, software_version, client_name, broker_name, process = software_and_names
         exchange.client_id, exchange.role = client_id, role
         exchange.principal, exchange.mechanism = principal, mechanism
         exchange.software_name, exchange.software_version = software_name, software_version
+        exchange.client_name, exchange.broker_name, exchange.client_process = (
+            client_name,
+            broker_name,
+            process,
+        )
         exchange.outcome, exchange.outcome_reason = found.outcome, found.reason
         exchange.api_candidates = tuple(self.texts[found.fault][2])
         exchange.order = index + 1
@@ -241,6 +248,7 @@ class Store:
 
 
 _NO_SUBJECT: list[Any] = [[], [], [], [], [], [], None, *NO_ACTION]
+_NO_CLIENT: list[Any] = [None] * 9
 _LISTED = 100
 
 

@@ -96,6 +96,7 @@ def row_of(exchange: Exchange, line: dict[str, Any], utc: bool) -> LastRow:
     together = Text(" ").join([*about.parts, *about.rest])
     together.truncate(ABOUT_SHOWN, overflow="ellipsis")
     client = line["client"]
-    ends = {"ip": client["ip"], "port": client["port"], "id": escape((client["id"] or "")[:NAME_SHOWN])}
+    name = escape((client["id"] or "")[:NAME_SHOWN])
+    ends = {"ip": client["ip"], "port": client["port"], "id": name, "name": client.get("name")}
     _, clock = day_and_clock(exchange.timestamp, UTC if utc else None)
     return LastRow(clock, {"client": ends, **{key: line[key] for key in KEPT}}, together)
