@@ -17,7 +17,7 @@ from kinspect.answers.celltexts import DIM, HEAD, NOTE, TIME_OF_DAY, UNKNOWN, co
 from kinspect.answers.definition import Definition, nothing_decoded
 from kinspect.answers.nextcommand import NO_COMMAND, NextCommand
 from kinspect.output import Style
-from kinspect.output.columns import Column, Row, aligned, fitted
+from kinspect.output.columns import SHOWS_ALL, Column, Row, aligned, fitted, left_out_text
 from kinspect.output.escape import escape
 
 ADDRESSES = frozenset({"ADDRESS", "BROKER"})
@@ -36,7 +36,7 @@ class TableLimits(NamedTuple):
 
 TEXT_WIDTH = 80
 """Smallest width to which lines on what is missing are broken."""
-PRINTED = TableLimits(40, 6, ": --wide shows all")
+PRINTED = TableLimits(40, 6, SHOWS_ALL)
 
 
 def parts(
@@ -208,7 +208,7 @@ def _table(cells: Cells, width: int, style: Style) -> Iterator[Text]:
         yield cells.line(number, widths)
         yield from _details(cells.details(number), width, style)
     if without := cells.without(widths):
-        yield Text(_filled(f"columns left out: {', '.join(without)}{PRINTED.more}", width), style=DIM)
+        yield Text(_filled(left_out_text(without), width), style=DIM)
 
 
 def _cell(column: Column, row: Row, style: Style, names: dict[str, str]) -> str:

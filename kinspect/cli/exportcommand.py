@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from kinspect.exports.plaintext import PlainStreams
 
 STREAM = "/dev/stdout"
+COMPRESSED = (".gz", ".zst", ".lz4", ".xz", ".bz2")
+"""Endings of names that would say what a file is not."""
 WRITTEN = (
     click.option(
         "--packets",
@@ -121,6 +123,10 @@ def _check(captures: tuple[str, ...], values: dict[str, Any]) -> None:
     if path not in (None, STANDARD):
         if not os.path.isdir(os.path.dirname(path) or os.curdir):
             raise KinspectError(f"-o: {path}: {os.strerror(errno.ENOENT)}")
+        if os.path.isdir(path):
+            raise KinspectError(f"-o: {path}: is a folder")
+        if path.endswith(COMPRESSED):
+            raise KinspectError(f"-o: {path}: packets are not compressed: give a name without that ending")
         if not values["split"]:
             check_overwrite(path, values["force"], [*captures, *input_files(values)])
     elif sys.stdout.isatty():

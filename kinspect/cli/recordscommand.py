@@ -38,6 +38,7 @@ from kinspect.filters.filterdefinitions import FILTERS
 from kinspect.filters.recordfilters import RECORD_FILTERS, SHARED, RecordFilter
 from kinspect.kafka.exchange.lines import Line
 from kinspect.output import JSONL, TABLE
+from kinspect.output.filterhint import record_hint
 from kinspect.payloads.opendecoder import open_decoder
 from kinspect.payloads.payloadforms import TEXT, PayloadForms
 from kinspect.sink import SUMMARY, RunInput, SinkReport
@@ -191,6 +192,8 @@ class RecordSink(RowSink):
     def close(self, read: RunInput) -> SinkReport:
         records = self._records
         told = [f"{counted(records.found, 'record')}; {self._count:,} shown"]
+        if not self._count and (hint := record_hint(self._choice.seen)):
+            told.append(hint)
         told += [
             text.format(f"{count:,}")
             for count, text in (

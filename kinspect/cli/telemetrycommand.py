@@ -94,7 +94,7 @@ class TelemetrySink(RowSink):
         told = [f"{counted(self._found, 'row')}; {self._count:,} shown"]
         if self._unread:
             told.append(f"pushes whose metrics could not be read, or not all of them: {self._unread:,}")
-        return SinkReport(told)
+        return SinkReport(told + self.written.close(read).messages)
 
     def _passes(self, row: Row) -> bool:
         name = row["metric"]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from kinspect.errors import KinspectError
+from kinspect.filteredvalues import ValueCounts, count_values
 from kinspect.filters.filterdefinitions import FILTERS, Filters, Text, Texts, option_of
 from kinspect.filters.timedpattern import TimedPattern
 from kinspect.filters.values import (
@@ -31,7 +32,8 @@ COMMITTED = ("committed", "none")
 SEARCH = "re:"
 _RANGE = r"(\d{0,19})\.\.(\d{0,19})|(\d{1,19})"
 _BETWEEN = "\0"
-"""Stands between a header's key and its value in the text that patterns match."""
+_NULL = "\1"
+"""Stand between a header's key and its value in the text that patterns match, and behind the key of a null one."""
 
 Row = dict[str, Any]
 RowTest = Callable[[Row], Verdict]
@@ -50,7 +52,8 @@ class _Prepared(NamedTuple):
 class RecordFilterDefinition:
     """A filter of rows. `help`: its line in `--help`; `metavar`: what stands for its value there, None: it has none;
     `check`: the test of a value; `known`: the texts of a row, and whether these are all; `words`: the values that there
-    are; `commas`: they stand between values; `payload`: it looks at keys and values."""
+    are; `commas`: they stand between values; `payload`: it looks at keys and values; `kind`: what values
+    are, where those that there are may be told."""
 
     help: str
     metavar: str | None = "PATTERN"
@@ -59,6 +62,7 @@ class RecordFilterDefinition:
     words: Callable[[], Iterable[str]] | None = None
     commas: bool = True
     payload: bool = False
+    kind: str = ""
     all_offered: ClassVar[bool] = True
 
     @property
@@ -81,11 +85,13 @@ class _HeaderTest:
         name, equals, wanted = value.partition("=")
         if not name:
             raise KinspectError(f"{value!r} has no name of a header: give NAME=PATTERN, or NAME")
-        self._begin = f"{name}{_BETWEEN}"
+        self._begin, self._null = f"{name}{_BETWEEN}", f"{name}{_NULL}"
         self.inner = text_predicate(wanted) if equals else None
 
     def __call__(self, text: str) -> bool:
-        return text.startswith(self._begin) and (self.inner is None or self.inner(self.value(text)))
+        if self.inner is None:
+            return text.startswith(self._begin) or text == self._null
+        return text.startswith(self._begin) and self.inner(self.value(text))
 
     def value(self, text: str) -> str:
         return text[len(self._begin) :]
@@ -128,7 +134,10 @@ def _group(row: Row) -> tuple[Sequence[str], bool]:
 
 
 def _headers(row: Row) -> tuple[Sequence[str], bool]:
-    return [f"{each['key']}{_BETWEEN}{each['value'] or ''}" for each in row["headers"]], True
+    return [
+        f"{each['key']}{_NULL}" if each["value"] is None else f"{each['key']}{_BETWEEN}{each['value']}"
+        for each in row["headers"]
+    ], True
 
 
 def _topic(row: Row) -> tuple[Sequence[str], bool]:
@@ -155,14 +164,16 @@ RECORD_FILTERS: dict[str, RecordFilterDefinition] = {
         help="Values, likewise.", check=text_predicate, known=_text("value"), commas=False, payload=True
     ),
     "header": RecordFilterDefinition(
-        help="Headers of this name, with values likewise; NAME alone: of any value.",
+        help="Headers of this name, with values likewise; NAME alone: of any value, or null.",
         metavar="NAME=PATTERN",
         check=_HeaderTest,
         known=_headers,
         commas=False,
         payload=True,
     ),
-    "topic": RecordFilterDefinition(help="Topics, by name or whole id.", check=topic_predicate, known=_topic),
+    "topic": RecordFilterDefinition(
+        help="Topics, by name or whole id.", check=topic_predicate, known=_topic, kind="topics"
+    ),
     "partition": RecordFilterDefinition(
         help="Partitions: 0, or 0..3 with both ends.",
         metavar="A..B",
@@ -173,7 +184,9 @@ RECORD_FILTERS: dict[str, RecordFilterDefinition] = {
         help="Offsets, likewise.", metavar="A..B", check=range_predicate, known=_one("offset")
     ),
     "record_time": RECORD_TIME,
-    "group": RecordFilterDefinition(help="Groups that records were fetched for.", known=_group),
+    "group": RecordFilterDefinition(
+        help="Groups that records were fetched for.", known=_group, kind="groups"
+    ),
     "direction": RecordFilterDefinition(
         help=f"How records went: {', '.join(DIRECTIONS)}.",
         check=word_predicate("direction", DIRECTIONS),
@@ -202,9 +215,22 @@ class RecordFilters(Filters, total=False):
     committed: bool | None
 
 
+class LeftOut(NamedTuple):
+    """The values of rows that a filter left out. `wanted`: what it was given."""
+
+    kind: str
+    wanted: list[str]
+    counts: ValueCounts
+    known: Known
+
+    def add(self, row: Row) -> None:
+        """Add the first value of a row."""
+        count_values(self.counts, self.known(row)[0][:1])
+
+
 class RecordFilter:
     """Chooses rows by the filters that were given. `unknown` counts rows that an option left out as what it asks for is
-    not known of them; `needs_payload`: rows must have keys and values."""
+    not known of them; `seen`: values of those that it left out; `needs_payload`: rows must have keys and values."""
 
     def __init__(
         self, given: Mapping[str, Any], start: Start, named: Callable[[str], str] = option_of
@@ -212,6 +238,7 @@ class RecordFilter:
         """`start` gives the time of the capture's first packet; `named`: how messages name a filter. Raises
         KinspectError for a wrong value."""
         self.unknown: dict[str, int] = {}
+        self.seen: dict[str, LeftOut] = {}
         self._start = start
         self._prepared: list[_Prepared] = []
         self._tests: list[tuple[str, RowTest]] = []
@@ -224,6 +251,8 @@ class RecordFilter:
                         self._time_test(given[name]) if row is RECORD_TIME else self._test(row, given[name])
                     )
                 self._tests.append((option_of(name), test))
+                if row.kind:
+                    self.seen[option_of(name)] = LeftOut(row.kind, [*given[name]], {}, row.known)
         # What looks at texts of any size, or asks another process, comes last.
         texts = {option_of(name) for name, row in RECORD_FILTERS.items() if row.payload}
         self._text_tests = [each for each in self._tests if each[0] in texts]
@@ -266,6 +295,8 @@ class RecordFilter:
         for option, test in tests:
             verdict = test(row)
             if not verdict:
+                if option in self.seen:
+                    self.seen[option].add(row)
                 if verdict is None:
                     self._count(option)
                 return False

@@ -36,6 +36,7 @@ _CLOCK = r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d)(?:\.(\d{1,9})\d*)?)?[Zz]?"
 _HOST = r"[0-9.*?\[\]!-]+|[0-9A-Fa-f.:*?\[\]!-]*:[0-9A-Fa-f.:*?\[\]!-]*"
 _NETWORK = r"[0-9.]+/.*|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*/.*"
 _PORT = r"[\d*?\[\]!-]+"
+_YEAR = r"(?:19|20)\d\d"
 _DATE = r"\d{4}-\d\d-\d\d"
 _GLOB_CHARACTERS = r"[*?\[]"
 
@@ -161,6 +162,8 @@ def parse_moment(text: str) -> Instant:
     try:
         if text.startswith("+"):
             return Instant(parse_duration(text[1:]), START)
+        if re.fullmatch(_YEAR, text, re.ASCII):
+            raise ValueError(text)
         if re.fullmatch(_EPOCH, text, re.ASCII):
             return Instant(_times(text, NS_PER_SECOND), EPOCH)
         if (match := re.fullmatch(_CLOCK, text, re.ASCII)) is not None:
@@ -169,6 +172,8 @@ def parse_moment(text: str) -> Instant:
     except (KinspectError, ValueError, OverflowError):
         if re.fullmatch(_DATE, text, re.ASCII):
             raise KinspectError(f"a date needs a time too, as {text}T00:00:00Z") from None
+        if re.fullmatch(_YEAR, text, re.ASCII):
+            raise KinspectError(f"a year needs a date and a time too, as {text}-01-01T00:00:00Z") from None
         raise KinspectError(
             f"{text!r} is not a time: give RFC 3339 (2026-11-21T06:43:01Z),"
             " a time of the capture's first day in UTC (06:43:01), epoch seconds, or +90s from the start of the capture"

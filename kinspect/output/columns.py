@@ -35,6 +35,14 @@ class Column:
     group: str = ""
 
 
+SHOWS_ALL = ": --wide shows all"
+
+
+def left_out_text(titles: Iterable[str]) -> str:
+    """What is said of the columns that did not fit."""
+    return f"columns left out: {', '.join(titles)}{SHOWS_ALL}"
+
+
 Widths = Mapping[Column, int]
 
 

@@ -15,6 +15,7 @@ from kinspect.output.escape import escape
 from kinspect.wording import did_you_mean
 
 if TYPE_CHECKING:
+    from kinspect.filters.recordfilters import LeftOut
     from kinspect.output.tally import Tally
 
 SHOWN = 20
@@ -35,6 +36,16 @@ def filter_hint(tally: Tally) -> str:
     if definition_of(asked).cuts in TIMES:
         there = _span(tally)
     return "; ".join([f"no exchange{which} passes {asked}", *there])
+
+
+def record_hint(seen: Mapping[str, LeftOut]) -> str | None:
+    """The same of records, of the last filter that left out what has values; None if none did."""
+    for option, left in reversed([*seen.items()]):
+        if left.counts:
+            meant = _meant(left.wanted, {left.kind: left.counts})
+            there = f"{meant} {_there(left.kind, left.counts)}".strip()
+            return f"no record passes {option}; {there}"
+    return None
 
 
 def _meant(wanted: list[str], kinds: Mapping[str, ValueCounts]) -> str:

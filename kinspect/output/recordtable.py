@@ -12,10 +12,11 @@ from rich.text import Text
 from kinspect.kafka.view.view import epoch_ns
 from kinspect.output import Opening
 from kinspect.output.clock import DayLines
-from kinspect.output.columns import REST, Column, aligned, fitted
+from kinspect.output.columns import REST, Column, aligned, fitted, left_out_text
 from kinspect.output.console import make_console
 from kinspect.output.escape import escape
-from kinspect.sink import Sink
+from kinspect.output.table import PROBLEM
+from kinspect.sink import RunInput, Sink, SinkReport
 
 Row = dict[str, Any]
 
@@ -38,6 +39,11 @@ def _payload(name: str) -> Any:
     return text
 
 
+def _value(row: Row) -> str:
+    shown = row["control"] or _payload("value")(row)
+    return f"bad CRC: {shown}" if row["crc_ok"] is False else shown
+
+
 def _topic(row: Row) -> str:
     partition = "?" if row["partition"] is None else row["partition"]
     return f"{escape(row['topic'] or row['topic_id'] or '?')}[{partition}]"
@@ -52,7 +58,7 @@ WIDTHS = {
     Column("CLIENT ID", lambda row: escape(row["client_id"] or ""), rank=5, least=8): 14,
     Column("TXN", lambda row: row["transaction"] or "?", rank=2): 9,
     Column("KEY", _payload("key"), rank=1, least=6): 12,
-    Column("VALUE", lambda row: row["control"] or _payload("value")(row), least=12): REST,
+    Column("VALUE", _value, style=lambda row: PROBLEM if row["crc_ok"] is False else "", least=12): REST,
 }
 
 
@@ -71,6 +77,7 @@ class RecordTable(Sink):
         self._days = DayLines(utc, wide)
         self._wide = wide
         self._widths = {**widths, TIME: 29} if wide else fitted(widths, console.width, 1)
+        self._left_out = [column.title for column in widths if column not in self._widths]
         self._rows: list[Text] = []
 
     def tell(self, row: Row) -> None:
@@ -79,7 +86,7 @@ class RecordTable(Sink):
         time = row["timestamp"]
         day, clock = self._days.day_and_time(None if time is None else epoch_ns(time))
         self._rows += self._days.above(day)
-        cells = {column: Text(column.text(row)) for column in self._widths}
+        cells = {column: Text(column.text(row), style=column.style(row)) for column in self._widths}
         if TIME in cells:
             cells[TIME] = Text(clock if self._wide else clock[: self._widths[TIME]], style=DIM)
         self._add(cells)
@@ -90,6 +97,11 @@ class RecordTable(Sink):
         if self._rows:
             rows, self._rows = self._rows, []
             self._console.print(Text("\n").join(rows), soft_wrap=True)
+
+    def close(self, read: RunInput) -> SinkReport:
+        if not self._left_out or self._days.day is None:
+            return SinkReport([])
+        return SinkReport([left_out_text(self._left_out)])
 
     def _add(self, cells: dict[Column, Text]) -> None:
         widths = self._widths

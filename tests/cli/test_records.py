@@ -60,6 +60,9 @@ FILTERS = {
     ("--header", "h-idx=1?"): lambda row: row["n"] >= 10,
     ("--header", "h-idx=re:^.$"): lambda row: row["n"] < 10,
     ("--header", "h-null"): lambda row: True,
+    ("--header", "h-null=*"): lambda row: False,
+    ("--header", "!h-null=*"): lambda row: True,
+    ("--header", "h-null=re:^"): lambda row: False,
     ("--header", "h-idx=1", "--header", "h-idx=2"): lambda row: row["n"] in (1, 2),
     ("--offset", "72..75"): lambda row: 2 <= row["n"] <= 5,
     ("--offset", "..71,88.."): lambda row: row["n"] in (0, 1, 18, 19),
@@ -163,6 +166,10 @@ def test_a_limit_ends_the_run_and_the_summary_says_what_was_left_out(kinspect):
         (["--header", "=x"], "--header: '=x' has no name"),
         (["--key", "re:("], "--key: '(' is no regular expression"),
         (["--direction", "up"], "--direction: there is no direction 'up'"),
+        (
+            ["--record-time", "2026.."],
+            "--record-time: a year needs a date and a time too, as 2026-01-01T00:00:00Z",
+        ),
         (["--record-time", "+5s"], "--record-time: '+5s' is no range"),
     ],
 )
@@ -232,3 +239,26 @@ def test_requests_that_cannot_be_read_decide_nothing(records, tmp_path, api):
     )
     assert len(whole) == len(damaged)
     assert all(found in (row, (*row[:2], None)) for row, found in zip(whole, damaged, strict=True))
+
+
+def test_what_a_filter_could_have_asked_for_is_told(kinspect):
+    said = kinspect("records", NANO, "--topic", "pc-v7,x").err
+    assert "no record passes --topic; did you mean pc-v6? topics there are: pc-v6 20" in said.splitlines()
+    assert "no record passes" not in kinspect("records", NANO, "--topic", "pc-v6", "--key", "none").err
+    assert "no record passes" not in kinspect("records", NANO, "--topic", "pc-*").err
+
+
+def test_a_table_says_which_columns_it_leaves_out(kinspect, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    said = kinspect("records", NANO, "--format", "table").err
+    assert "columns left out: TIME, DIRECTION, CLIENT ID: --wide shows all" in said.splitlines()
+    assert "columns left out" not in kinspect("records", NANO, "--format", "table", "--wide").err
+    assert "columns left out" not in kinspect("records", NANO, "--topic", "none", "--format", "table").err
+
+
+def test_a_table_marks_records_whose_crc_is_wrong(kinspect, tmp_path):
+    path = tmp_path / "damaged.pcap"
+    path.write_bytes(NANO.read_bytes().replace(b"nano-7", b"nano_7"))
+    rows = kinspect("records", path, "--format", "table", "--payload", "text", "--wide").out
+    assert "bad CRC: nano_7" in rows
+    assert "bad CRC" not in kinspect("records", NANO, "--format", "table").out
