@@ -50,6 +50,7 @@ HAND_WRITTEN = (
     DOCS / "records.md",
     DOCS / "telemetry.md",
     DOCS / "export.md",
+    DOCS / "diff.md",
 )
 # ---------------------------------------------------------------------- Markdown
 

@@ -86,6 +86,25 @@ class Histogram:
                 value = _middle(at)
             yield min(value, self._greatest)
 
+    def beyond(self, value: int) -> tuple[int, int]:
+        """How many of what was added are greater than a value, and how many greater or equal, by their buckets."""
+        bucket = _bucket(value)
+        greater = sum(count for at, count in self._buckets.items() if at > bucket)
+        return greater, greater + self._buckets.get(bucket, 0)
+
+    @property
+    def count(self) -> int:
+        """How many were added."""
+        return self._count
+
+
+class Quantiles(dict[str, Any]):
+    """Quantiles by their names, as a row has them, with what they are of: `histogram`."""
+
+    def __init__(self, histogram: Histogram, *values: Any, **named: Any) -> None:
+        super().__init__(*values, **named)
+        self.histogram = histogram
+
 
 def _bucket(ns: int) -> int:
     if ns < _EXACT:

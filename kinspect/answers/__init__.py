@@ -23,6 +23,7 @@ OTHER_COMMANDS = frozenset(
     {
         "completion",
         "decode",
+        "diff",
         "explore",
         "export",
         "live",

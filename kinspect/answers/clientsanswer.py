@@ -311,6 +311,9 @@ ANSWER = Definition(
         "api_use": "requests long, versions counts, errors counts, per_second double",
         "storm": "api text, per_second double, threshold double, addresses long, at time",
     },
+    identity="client_id",
+    addresses="client_ip",
+    compared="role principal sasl_mechanisms tls software_name software_version apis.versions requests resets",
     nothing="no client was seen",
     more=_more,
 )

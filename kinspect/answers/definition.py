@@ -82,7 +82,12 @@ class Definition:
     them; `joined`: rows of one thing as one row; `gathered`: where not all is shown, rows with one in place of several
     that are alike; `leads`: true for a row that stands before the others; `spans`: the table stands below the capture's
     time span; `leads_to`: the answer that shows more of a row; `connections`: where the packets of a row's connections
-    stand, each as `frames` in their lines, beside its `client_ip` and `broker`."""
+    stand, each as `frames` in their lines, beside its `client_ip` and `broker`.
+
+    For the differences of two captures, names of columns: `identity`: those that tell which row it is, none: its rows
+    are not compared; `addresses`: those that tell it too where both captures have them; `compared`: those that are
+    compared, by their kinds (`comparison.py`); `NAME.BELOW` is that of the objects in a map. `usual`: true for a row
+    that may come and go; `troubles`: its rows are what went wrong."""
 
     answer: type[Answer]
     help: str
@@ -107,6 +112,11 @@ class Definition:
     unread: str = ""
     leads_to: Callable[[Row], str] = lambda _: ""
     connections: Callable[[Row], list[Row]] = lambda _: []
+    identity: str = ""
+    addresses: str = ""
+    compared: str = ""
+    usual: Callable[[Row], bool] = lambda _: False
+    troubles: bool = False
 
     @property
     def keys(self) -> list[Key]:

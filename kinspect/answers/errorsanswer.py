@@ -489,6 +489,11 @@ ANSWER = Definition(
             lambda: BY_NAMES,
         )
     },
+    identity="api error client_id",
+    addresses="client_ip",
+    compared="count",
+    usual=lambda row: row["expected"] is True,
+    troubles=True,
     nothing="no error code, and every request was answered",
     more=_more,
     notes=_notes,

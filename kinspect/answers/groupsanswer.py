@@ -753,6 +753,8 @@ ANSWER = Definition(
         "commit": """offset long, at time, by text, high_watermark long, lag long, fetched long, fetched_lag long,
             lag_at_begin long, lag_at_end long, progress long""",
     },
+    identity="group",
+    compared="kind protocol topics",
     nothing="no group is named",
     more=lambda file, rows: f"kinspect read {file} --group {quote(rows[0]['group'])}",
     details=texts.details,

@@ -36,10 +36,15 @@ def why_incomplete(
             f"{wording.counted(orphans, 'answer')} without {wording.plural(orphans, 'its', 'their')} request"
         )
     if filters and counted.exchanges + (counted.twins or 0) < summary["exchanges"]:
-        found.append(f"exchanges that {', '.join(filters)} left out")
+        found.append(left_out_by(filters))
     if counted.left_out:
         found.append(f"no room for {counted.left_out:,} more")
     return [*filter(None, found)]
+
+
+def left_out_by(filters: Sequence[str]) -> str:
+    """The line on exchanges that were not asked for."""
+    return f"exchanges that {', '.join(filters)} left out"
 
 
 def _undecoded(summary: Object) -> Iterator[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kinspect.analysis.answer import Answer, ResultContext, Row, Topic, topics_of
-from kinspect.analysis.histogram import Histogram
+from kinspect.analysis.histogram import Histogram, Quantiles
 from kinspect.analysis.record import GREATEST, Record
 from kinspect.analysis.rowkeys import BY, keys, keys_of, named, names_of
 from kinspect.answers.celltexts import MINUTE, TIME_OF_DAY, known, listed, where
@@ -175,7 +175,7 @@ def quantiles(histogram: Histogram) -> Row:
     """A value of the kind that `QUANTILES` describes."""
     spread = histogram.result()
     found = spread.median, spread.p95, spread.p99, spread.greatest
-    return dict(zip(("p50", "p95", "p99", "max"), map(milliseconds, found), strict=True))
+    return Quantiles(histogram, zip(("p50", "p95", "p99", "max"), map(milliseconds, found), strict=True))
 
 
 def _slow_row(exchange: Exchange, cause: str | None) -> Row:
@@ -314,6 +314,8 @@ ANSWER = Definition(
         "quantiles": QUANTILES,
         "waits": "broker long, long_poll long, group_wait long, queued long, throttled long, retransmitted long",
     },
+    identity="api",
+    compared="service_ms",
     nothing="no such exchange",
     more=_more,
 )

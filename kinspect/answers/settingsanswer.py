@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from kinspect.analysis.answer import Answer, ResultContext, Row
 from kinspect.analysis.client import client_key, newest_versions
-from kinspect.analysis.histogram import Histogram
+from kinspect.analysis.histogram import Histogram, Quantiles
 from kinspect.analysis.messagebody import Struct, direction_of, message_body
 from kinspect.analysis.record import GREATEST, LATEST, Record, later
 from kinspect.analysis.windows import Windows
@@ -646,7 +646,7 @@ def _spread(histogram: Histogram, number: Callable[[int], float | None]) -> Row 
     found = histogram.result()
     if found.median is None or found.p95 is None or found.greatest is None:
         return None
-    return {"p50": number(found.median), "p95": number(found.p95), "max": number(found.greatest)}
+    return Quantiles(histogram, p50=number(found.median), p95=number(found.p95), max=number(found.greatest))
 
 
 # ---------------------------------------------------------------------- findings
@@ -888,6 +888,9 @@ ANSWER = Definition(
         "measure": "p50 double, p95 double, max double",
         "setting_finding": "finding text, evidence text, advice text",
     },
+    identity="client_id role",
+    addresses="client_ip",
+    compared=" ".join([*TOLD, *FLAGS, *MEASURED]),
     nothing="no client was seen",
     more=lambda file, rows: reading(file, rows[0]["client_id"], None),
     details=_details,

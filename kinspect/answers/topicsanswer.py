@@ -356,6 +356,9 @@ ANSWER = Definition(
     ),
     order="TOPIC, DIRECTION, CLIENT ID, ADDRESS, REQUESTS, RECORDS, DELIVERED, BYTES, ERRORS, GROUPS, CODECS, ACKS, "
     "PRINCIPAL, SOFTWARE",
+    identity="topic direction client_id",
+    addresses="client_ip",
+    compared="principal acks records",
     nothing="no topic was produced to or consumed from",
     more=reading_topic,
 )

@@ -565,6 +565,7 @@ ANSWER = Definition(
         "transaction": """began time, ended time, duration_ms double, outcome text, fenced_by text, epoch int,
             partitions texts, records long, bytes long, groups texts"""
     },
+    identity="transactional_id client_id",
     nothing="no transactional id is named",
     more=_next,
     details=_details,

@@ -146,7 +146,7 @@ def _run(
     run.counts_errors = False
     failed = False
     with interrupt:
-        summary = _read(run, timeline, jobs)
+        summary = read_counted(run, timeline, jobs)
         if not run.nothing_read:
             span = run.tally.first, run.tally.last
             run.note_stop()
@@ -166,7 +166,7 @@ def _run(
     return interrupt.status or status
 
 
-def _read(run: ReadRun, timeline: Timeline, jobs: int | None) -> dict[str, Any]:
+def read_counted(run: ReadRun, timeline: Timeline, jobs: int | None) -> dict[str, Any]:
     """Count all exchanges; return the `summary` line's object."""
     count = processes(jobs, timeline)
     if count == 1:

@@ -13,7 +13,17 @@ PAGES = [
     ROOT / "README.md",
     *(
         ROOT / "docs" / f"{name}.md"
-        for name in ("guide", "answers", "records", "telemetry", "export", "ecs", "request-log", "parquet")
+        for name in (
+            "guide",
+            "answers",
+            "records",
+            "telemetry",
+            "export",
+            "diff",
+            "ecs",
+            "request-log",
+            "parquet",
+        )
     ),
 ]
 OF_PYTHON = [ROOT / "README.md", ROOT / "docs" / "python.md"]

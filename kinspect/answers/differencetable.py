@@ -1,0 +1,119 @@
+"""Differences of two captures on a terminal, a line each, what the captures lack, and the command to type next."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+from rich.text import Text
+
+from kinspect import wording
+from kinspect.answers.celltexts import DIM, ERROR, HEAD, NOTE, known, listed
+from kinspect.answers.comparison import APPEARED, MOVED
+from kinspect.answers.definition import nothing_decoded
+from kinspect.answers.layout import GAP, PRINTED
+from kinspect.output import Style
+from kinspect.output.columns import Column, Row, aligned, fitted
+from kinspect.output.escape import escape
+
+NOTHING = "no difference was found"
+
+
+def lines(found: Row, width: int, style: Style, command: str) -> Iterator[Text]:
+    """Lines for an object with `before`, `after` (what the captures are) and `rows`. `command`: the one to type next,
+    empty for none."""
+    rows = found["rows"] if style.wide else _gathered(found["rows"])
+    shown = rows if style.wide else rows[: PRINTED.rows]
+    if shown:
+        yield from _table(shown, width, style)
+        if len(rows) > len(shown):
+            yield Text(f"and {wording.counted(len(rows) - len(shown), 'more row')}{PRINTED.more}", style=DIM)
+    else:
+        yield Text(NOTHING)
+    for side in ("before", "after"):
+        if lacking := found[side]["incomplete"]:
+            weight = (
+                "nothing to compare" if nothing_decoded(found[side]) else "what is missing there may be in it"
+            )
+            yield Text(escape(f"{side.upper()}: {lacking[0]}: {weight}"), style=NOTE)
+    if command:
+        yield Text(f"next: {escape(command)}", style=DIM)
+
+
+def _table(rows: list[Row], width: int, style: Style) -> Iterator[Text]:
+    texts = {column: [escape(column.text(row)) for row in rows] for column in COLUMNS}
+    texts = {column: cells for column, cells in texts.items() if any(cells)}
+    widths = {column: max(map(len, [column.title, *cells])) for column, cells in texts.items()}
+    chosen = widths if style.wide else fitted(widths, width, GAP)
+    yield aligned({column: Text(column.title, style=HEAD) for column in chosen}, chosen, GAP)
+    for number, row in enumerate(rows):
+        yield aligned(
+            {column: Text(texts[column][number], column.style(row)) for column in chosen}, chosen, GAP
+        )
+
+
+def _gathered(rows: list[Row]) -> list[Row]:
+    """Rows with one in place of several of an answer that came, or went."""
+    alike: dict[Any, list[Row]] = defaultdict(list)
+    for number, row in enumerate(rows):
+        alone = row["column"] is not None
+        alike[number if alone else (row["change"], row["answer"], row["caveat"])].append(row)
+    return [{**same[0], "names": [*map(_which, same)]} for same in alike.values()]
+
+
+def _which(row: Row) -> str:
+    return " ".join(known(value) for value in row["row"].values() if value is not None)
+
+
+def _where(row: Row) -> str:
+    """Addresses; two where they differ."""
+    if len(row.get("names", ())) > 1:
+        return ""
+    pairs = [" → ".join(dict.fromkeys(filter(None, pair))) for pair in row["addresses"].values()]
+    return " ".join(filter(None, pairs))
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        if value and all(isinstance(count, int) for count in value.values()):
+            total = sum(value.values())
+            names = [f"{name} {count / total:.0%}" for name, count in value.items()]
+            return listed([*value] if len(value) == 1 else names)
+        return listed([f"{name} {_text(each)}" for name, each in value.items()])
+    if isinstance(value, list):
+        return listed([*map(str, value)]) if value else "none"
+    return "" if value is None else f"{value:,g}" if isinstance(value, float) else known(value)
+
+
+def _rows(row: Row) -> str:
+    """Which row it is: of several, the first ones."""
+    return listed(row["names"]) if len(row.get("names", ())) > 1 else _which(row)
+
+
+def _seen(row: Row) -> str:
+    if len(row.get("names", ())) > 1:
+        return ""
+    counts = [count for count in (row["before_count"], row["after_count"]) if count is not None]
+    return " → ".join(f"{count:,}" for count in counts)
+
+
+def _factor(row: Row) -> str:
+    return "" if row["factor"] is None else f"×{row['factor']:.3g}"
+
+
+COLUMNS = (
+    Column(
+        "CHANGE",
+        lambda row: row["change"] + ("?" if row["caveat"] else ""),
+        style=lambda row: ERROR if row["change"] in (APPEARED, MOVED) else "",
+    ),
+    Column("ANSWER", lambda row: row["answer"]),
+    Column("ROW", _rows),
+    Column("ADDRESS", _where, rank=3),
+    Column("COLUMN", lambda row: row["column"] or ""),
+    Column("BEFORE", lambda row: _text(row["before"]), least=8),
+    Column("AFTER", lambda row: _text(row["after"]), least=8),
+    Column("FACTOR", _factor, right=True, rank=1),
+    Column("SEEN", _seen, rank=2),
+)

@@ -1,0 +1,218 @@
+"""`kinspect diff`: two captures in, what their answers differ in out."""
+
+from __future__ import annotations
+
+import os
+from shlex import quote
+from typing import Any
+
+import click
+import orjson
+
+from kinspect.answers import open_answer
+from kinspect.answers.answerobject import CSV, INDENTED, JSON, SCHEMA_VERSION, TABLE
+from kinspect.answers.comparison import CHANGES, FACTOR, KEYS, WENT, comparable, differences
+from kinspect.answers.counter import AnswerCounter
+from kinspect.answers.nextcommand import PLACE
+from kinspect.capture import Timeline, open_timeline
+from kinspect.cli.answerscommand import (
+    FOUND,
+    NOT_ASKED,
+    SHOWN,
+    answer_format,
+    make_next_command,
+    nothing_passed,
+    read_counted,
+)
+from kinspect.cli.completions import files, words
+from kinspect.cli.interrupt import Interrupt
+from kinspect.cli.options import (
+    FILTER_OPTIONS,
+    INPUT,
+    JOBS,
+    LIMITS,
+    LINES_ALONE,
+    OUTPUT_FILE,
+    Sectioned,
+    make_caps,
+    make_style,
+    options,
+    usage,
+)
+from kinspect.cli.outfile import STANDARD
+from kinspect.cli.readrun import ReadRun, open_run, run_options
+from kinspect.cli.schemaoption import SCHEMA
+from kinspect.errors import KinspectError
+from kinspect.jsontext import escape_json
+from kinspect.output import JSONL
+
+ANY = "any"
+OWN = (
+    click.option(
+        "--answer",
+        "chosen",
+        multiple=True,
+        metavar="NAME",
+        shell_complete=words(comparable),
+        help="The answers to compare; repeatable.  [default: all whose rows can be compared]",
+    ),
+    click.option(
+        "--threshold",
+        type=click.FloatRange(1, min_open=True),
+        default=FACTOR,
+        show_default=True,
+        metavar="FACTOR",
+        help="Counts, rates and quantiles moved from this factor on.",
+    ),
+    click.option(
+        "--fail-on",
+        type=click.Choice([*CHANGES, ANY]),
+        multiple=True,
+        help=f"End with exit status {FOUND} if there are such differences; repeatable.",
+    ),
+)
+
+Object = dict[str, Any]
+
+
+@click.command(cls=Sectioned)
+@click.argument("before", metavar="BEFORE", shell_complete=files)
+@click.argument("after", metavar="AFTER", shell_complete=files)
+@options(OWN, OUTPUT_FILE, SHOWN, FILTER_OPTIONS, INPUT, SCHEMA, JOBS, LIMITS)
+def diff(
+    before: str,
+    after: str,
+    chosen: tuple[str, ...],
+    threshold: float,
+    fail_on: tuple[str, ...],
+    jobs: int | None,
+    **values: Any,
+) -> int:
+    """Compare two captures: what appeared, went, changed or moved beyond chance, by their answers.
+
+    BEFORE and AFTER are each what `kinspect read` takes, or a folder: the files in it are one capture. All filters
+    must match, in both; what they leave out is not compared.
+    """
+    asked = usage(lambda: _asked(chosen))
+    if values["quiet"] and values["progress"] is None:
+        values["progress"] = False
+    sides = _files(before), _files(after)
+    interrupt = Interrupt()
+    with interrupt:
+        first = _Side(asked, sides[0], {**values, "output": STANDARD}, interrupt)
+        second = _Side(asked, sides[1], values, interrupt, [*sides[0], *sides[1]])
+        old, new = first.read(jobs), second.read(jobs)
+        found: Object | None = None
+        if old and new:
+            rows = differences(old, new, threshold)
+            found = _document(asked, old[0]["capture"], new[0]["capture"], rows)
+            _write(found, second.run, (before, after), values)
+        status = max(first.close(), second.close())
+        if found and any(fails in (ANY, row["change"]) for fails in fail_on for row in found["rows"]):
+            status = max(status, FOUND)
+    return interrupt.status or status
+
+
+class _Side:
+    """One of the captures, counted. `inputs`: files that the output must not overwrite."""
+
+    def __init__(
+        self,
+        names: list[str],
+        captures: tuple[str, ...],
+        values: Object,
+        interrupt: Interrupt,
+        inputs: list[str] | None = None,
+    ) -> None:
+        self.counted = AnswerCounter({name: open_answer(name) for name in names})
+        lines = sorted(self.counted.lines)
+        asked = run_options(
+            {**NOT_ASKED, **LINES_ALONE, **values, "quiet": True, "format_name": JSONL, "emit": lines},
+            inputs or (),
+        )
+        self.counted.serve(asked.filter)
+        self.timeline: Timeline = open_timeline(captures, skew_ns=make_caps(asked.values).skew_ns)
+        self.run: ReadRun = open_run(asked, self.timeline, interrupt, self.counted)
+        self.run.counts_errors = False
+        self.summary: Object | None = None
+
+    def read(self, jobs: int | None) -> list[Object]:
+        """The objects of the answers; none if nothing could be read."""
+        self.summary = read_counted(self.run, self.timeline, jobs)
+        if self.run.nothing_read:
+            return []
+        run = self.run
+        span = run.tally.first, run.tally.last
+        run.note_stop()
+        return self.counted.objects(
+            self.summary, run.inspector.names, span, run.filter.options, nothing_passed(run), run.ended
+        )
+
+    def close(self) -> int:
+        return self.run.close(self.summary)
+
+
+def _asked(names: tuple[str, ...]) -> list[str]:
+    """The answers to compare. Raises KinspectError."""
+    known = comparable()
+    if unknown := [name for name in names if name not in known]:
+        raise KinspectError(f"--answer cannot be {unknown[0]!r}; it is one of {', '.join(known)}")
+    return list(dict.fromkeys(names)) or known
+
+
+def _files(name: str) -> tuple[str, ...]:
+    """The files of a capture: itself, or those in a folder, by name."""
+    if not os.path.isdir(name):
+        return (name,)
+    with os.scandir(name) as entries:
+        found = sorted(entry.path for entry in entries if entry.is_file())
+    if not found:
+        raise KinspectError(f"{name}: has no files")
+    return tuple(found)
+
+
+def _document(names: list[str], before: Object, after: Object, rows: list[Object]) -> Object:
+    return {
+        "diff": names,
+        "schema_version": SCHEMA_VERSION,
+        "before": before,
+        "after": after,
+        "rows": rows,
+    }
+
+
+def _write(found: Object, run: ReadRun, captures: tuple[str, str], values: Object) -> None:
+    """Write the differences in the format that is asked for."""
+    name, stream = answer_format(values), run.stream
+    if name == TABLE:
+        from kinspect.answers.differencetable import lines
+        from kinspect.output.console import make_console
+
+        style = make_style(values)
+        console = make_console(stream, style.color)
+        for line in lines(found, console.width, style, _next(found["rows"], captures, values)):
+            console.print(line, soft_wrap=True)
+    elif name == JSON:
+        stream.write(escape_json(orjson.dumps(found, option=INDENTED)).decode())
+    elif name == CSV:
+        from kinspect.output.cells import json_cell
+        from kinspect.output.csvlines import CsvTexts
+
+        texts = CsvTexts(KEYS)
+        rows = [texts.row([json_cell(row[key]) for key in KEYS]) for row in found["rows"]]
+        stream.write(b"".join([texts.header, *rows]).decode())
+    else:
+        for row in found["rows"]:
+            stream.write(escape_json(orjson.dumps(row)).decode() + "\n")
+
+
+def _next(rows: list[Object], captures: tuple[str, str], values: Object) -> str:
+    """The command that shows the answer of the first difference, in the capture that has it."""
+    if not rows:
+        return ""
+    row = rows[0]
+    capture = captures[0] if row["change"] == WENT else captures[1]
+    options = make_next_command((capture,), values).options
+    given = [name if value is None else f"{name} {quote(value)}" for name, value in options]
+    place = quote(capture) if os.path.isfile(capture) else PLACE
+    return " ".join([f"kinspect {row['answer']} {place}", *given])
