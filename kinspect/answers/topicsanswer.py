@@ -294,10 +294,10 @@ def _delivered(row: Row) -> str:
     return "" if row["delivered"] in (None, row["records"]) else known(row["delivered"])
 
 
-def reading_topic(file: str, rows: list[Row]) -> str:
-    """The command that reads the first topic of the rows."""
+def reading_topic(file: str, rows: list[Row], command: str = "read") -> str:
+    """The command that shows the first topic of the rows."""
     named = [row["topic"] for row in rows if row["topic"]]
-    return f"kinspect read {file}" + (f" --topic {quote(named[0])}" if named else "")
+    return f"kinspect {command} {file}" + (f" --topic {quote(named[0])}" if named else "")
 
 
 USE_KEYS = (
