@@ -105,7 +105,8 @@ def diff(
         found: Object | None = None
         if old and new:
             rows = differences(old, new, threshold)
-            found = _document(asked, old[0]["capture"], new[0]["capture"], rows)
+            sides_read = {"before": old[0]["capture"], "after": new[0]["capture"]}
+            found = {"diff": asked, "schema_version": SCHEMA_VERSION, **sides_read, "rows": rows}
             _write(found, second.run, (before, after), values)
         status = max(first.close(), second.close())
         if found and any(fails in (ANY, row["change"]) for fails in fail_on for row in found["rows"]):
@@ -169,16 +170,6 @@ def _files(name: str) -> tuple[str, ...]:
     if not found:
         raise KinspectError(f"{name}: has no files")
     return tuple(found)
-
-
-def _document(names: list[str], before: Object, after: Object, rows: list[Object]) -> Object:
-    return {
-        "diff": names,
-        "schema_version": SCHEMA_VERSION,
-        "before": before,
-        "after": after,
-        "rows": rows,
-    }
 
 
 def _write(found: Object, run: ReadRun, captures: tuple[str, str], values: Object) -> None:
