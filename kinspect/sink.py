@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from kinspect.errors import CaptureError
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine, Gap, Line
+from kinspect.kafka.view.batchrows import BatchRows
 
 EXCHANGE, CONNECTION, GAP, SUMMARY = "exchange", "connection", "gap", "summary"
 STATS = "stats"
@@ -63,7 +64,7 @@ class Sink:
     def tell(self, line: dict[str, Any]) -> None:
         """Take a line of type `summary` or `stats`."""
 
-    def tell_rows(self, rows: list[dict[str, Any]]) -> None:
+    def tell_rows(self, rows: BatchRows) -> None:
         """Take rows of what a run found, where it writes these."""
         for row in rows:
             self.tell(row)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final, Protocol
 
-from kinspect.analysis.heldrows import Rows
 from kinspect.analysis.recordrows import RecordLines, RecordRows, SeenOffsets
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import Gap, Line
+from kinspect.kafka.view.batchrows import BatchRows
 from kinspect.kafka.view.view import View
 from kinspect.payloads.payloadforms import HIDDEN, TEXT, PayloadForms
 from kinspect.sink import CONNECTION, EXCHANGE, GAP
 
 LINES: Final = frozenset({EXCHANGE, CONNECTION, GAP})
 """Types of the lines that are taken."""
+Row = dict[str, Any]
 
 
 class RowChoice(Protocol):
@@ -23,7 +24,10 @@ class RowChoice(Protocol):
     needs_payload: bool
     committed: bool
 
-    def choose(self, rows: Rows, decode: Callable[[Rows], object]) -> Rows: ...
+    @property
+    def looks(self) -> bool: ...
+
+    def choose(self, rows: list[Row], decode: Callable[[list[Row]], object]) -> list[Row]: ...
 
     def passes(self, row: dict[str, Any]) -> bool: ...
 
@@ -53,6 +57,7 @@ class PassingRecords:
         self._seen = SeenOffsets() if once else None
         # Filters and other forms look at payloads as text.
         needed = TEXT if choice.needs_payload or forms.form != HIDDEN else HIDDEN
+        self._looks = choice.looks or forms.form not in (needed, HIDDEN)
         shown = View(payload=needed, show_secrets=view.show_secrets)
         self._rows = RecordRows(RecordLines(shown), self._chosen, control)
 
@@ -66,7 +71,7 @@ class PassingRecords:
         """Partitions for whose offsets `once` had no room."""
         return 0 if self._seen is None else self._seen.forgotten
 
-    def take(self, line: Line, shows: bool = True) -> Iterator[Iterable[dict[str, Any]]]:
+    def take(self, line: Line, shows: bool = True) -> Iterator[BatchRows]:
         """Take the next line, and give the rows that it decides, a batch's at a time; an exchange without `shows` only
         says something about others."""
         if isinstance(line, Exchange):
@@ -77,11 +82,11 @@ class PassingRecords:
             self._rows.take_connection(line)
         return iter(())
 
-    def let_go(self, now: int) -> Iterator[Iterable[dict[str, Any]]]:
+    def let_go(self, now: int) -> Iterator[BatchRows]:
         """The rows that are held for too long while the capture goes on. `now`: its time, in nanoseconds."""
         return map(self._passing, self._rows.let_go(now))
 
-    def finish(self) -> Iterator[Iterable[dict[str, Any]]]:
+    def finish(self) -> Iterator[BatchRows]:
         """The rows that are still held."""
         return map(self._passing, self._rows.finish())
 
@@ -91,15 +96,19 @@ class PassingRecords:
         self._forms.close()
         self._rows.close()
 
-    def _chosen(self, rows: Rows) -> Rows:
+    def _chosen(self, rows: BatchRows) -> BatchRows:
         """The rows of a batch that are chosen, as they are shown."""
         self.found += len(rows)
-        found = self._choice.choose(rows, self._forms.decode)
+        if not self._looks:
+            return rows
+        found = self._choice.choose([*rows], self._forms.decode)
         self._forms.convert(found)
-        return found
+        return rows.of(found)
 
-    def _passing(self, rows: Rows) -> Iterable[dict[str, Any]]:
-        return filter(self._passes, rows) if self._choice.committed or self._seen is not None else rows
+    def _passing(self, rows: BatchRows) -> BatchRows:
+        if self._choice.committed or self._seen is not None:
+            return rows.of(filter(self._passes, rows))
+        return rows
 
     def _passes(self, row: dict[str, Any]) -> bool:
         if not self._choice.passes(row):

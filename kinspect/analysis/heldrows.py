@@ -5,19 +5,18 @@ from __future__ import annotations
 import os
 from collections import Counter, deque
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import orjson
 
 from kinspect.errors import KinspectError
+from kinspect.kafka.view.batchrows import BatchRows
 
 MEMORY_BYTES = 16 * 1024 * 1024
 FILE_BYTES = 1 << 30
 GROUPS = 200_000
 """What is held in memory and in the file, and how many groups of rows: beyond them the oldest outcome is unknown. The
 file has twice as much at most: what was read of it goes when all was."""
-
-Rows = list[dict[str, Any]]
 
 
 class _Group(NamedTuple):
@@ -61,10 +60,10 @@ class HeldRows:
         """The number of the group that waits first, and its time."""
         return (self._held[0].number, self._held[0].time) if self._held else None
 
-    def put(self, rows: Rows, outcome: str | None, number: int = 0, time: int = 0) -> None:
+    def put(self, rows: BatchRows, outcome: str | None, number: int = 0, time: int = 0) -> None:
         """Hold a group of rows of this time with their outcome, or with the number by which `decide` tells it
         later."""
-        text = orjson.dumps(rows)
+        text = orjson.dumps((rows.shared, rows.own))
         where: bytes | int = text
         if self._bytes + len(text) > self._memory:
             where = self._spill(text)
@@ -80,7 +79,7 @@ class HeldRows:
         if number in self._numbers:
             self._outcomes[number] = outcome
 
-    def passed(self) -> Iterator[tuple[Rows, str | None]]:
+    def passed(self) -> Iterator[tuple[BatchRows, str | None]]:
         """Let all groups go before the next one that waits, and those that there is no room for; with their
         outcomes."""
         while self._held:
@@ -103,7 +102,7 @@ class HeldRows:
             else:
                 text = where
                 self._bytes -= size
-            yield orjson.loads(text), outcome
+            yield BatchRows(*orjson.loads(text)), outcome
         if self._end and not self._spilled:
             os.ftruncate(self._file(), 0)
             self._end = 0

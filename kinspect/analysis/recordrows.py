@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import starmap
 from typing import Any, Final
 
 from kinspect.analysis.client import ClientKey, client_key
-from kinspect.analysis.heldrows import HeldRows, Rows
+from kinspect.analysis.heldrows import HeldRows
 from kinspect.analysis.lags import are_aborted
 from kinspect.analysis.messagebody import Struct, direction_of, message_body
 from kinspect.analysis.offsetranges import GrowingRanges, Range
@@ -19,9 +19,10 @@ from kinspect.kafka.connection.kafkaconnection import TLS
 from kinspect.kafka.connection.roles import CONSUMER, FOLLOWER
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine, Gap
+from kinspect.kafka.view.batchrows import BatchRows, batch_rows, control_type
 from kinspect.kafka.view.placedbatches import place_of, placed_batches
-from kinspect.kafka.view.view import View, iso_time
-from kinspect.model import NS_PER_MS, NS_PER_SECOND, REQUEST, RESPONSE, drop_oldest
+from kinspect.kafka.view.view import View
+from kinspect.model import NS_PER_SECOND, REQUEST, RESPONSE, drop_oldest
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import (
     ADD_PARTITIONS_TO_TXN,
@@ -33,14 +34,6 @@ from kinspect.protocol.apikeys import (
     WRITE_TXN_MARKERS,
 )
 
-KEYS: Final = tuple(
-    """
-    timestamp record_timestamp timestamp_type direction topic topic_id partition offset key key_encoding value
-    value_encoding headers control key_size value_size client_id client_ip group producer_id producer_epoch sequence
-    transactional_id transaction codec crc_ok event_id frame key_schema value_schema problem
-    """.split()
-)
-"""The keys of a row, in their order."""
 REMEMBERED: Final = 100_000
 """Clients of groups, and producers of transactional ids."""
 LIVE_ROWS: Final = 4096
@@ -55,9 +48,6 @@ NOT_ITS_OWN: Final = FENCING | {UNANSWERED}
 _FETCHED: Final = frozenset({"replica_id", "replica_state", "isolation_level", "group_id"})
 RANGES_KEPT: Final = 1_000_000
 """Ranges of offsets that were seen, of all partitions."""
-_NOT_OF_ROWS: Final = "timestamp_ms", "key_decoded", "value_decoded"
-"""Keys of records that rows do not have as they are."""
-MOST_SEQUENCE: Final = 0x7FFFFFFF
 VERSION_2: Final = 2
 
 
@@ -86,7 +76,10 @@ class RecordRows:
     control records have rows."""
 
     def __init__(
-        self, line: Callable[[Exchange, str], Struct], choose: Callable[[Rows], Rows], control: bool = False
+        self,
+        line: Callable[[Exchange, str], Struct],
+        choose: Callable[[BatchRows], BatchRows],
+        control: bool = False,
     ) -> None:
         self._line = line
         self._choose = choose
@@ -116,7 +109,7 @@ class RecordRows:
         elif not line.handshake_seen:
             self._fates.lose(line.start_time, (line.client_id, line.client[0]))
 
-    def take(self, exchange: Exchange, shows: bool = True) -> Iterator[Rows]:
+    def take(self, exchange: Exchange, shows: bool = True) -> Iterator[BatchRows]:
         """Take the next exchange, and give what it decides; without `shows` it only says something about others."""
         try:
             client = client_key(exchange)
@@ -129,7 +122,7 @@ class RecordRows:
                 self._note_groups(exchange)
             elif (take := _TAKE.get(exchange.api_key or 0)) is not None and exchange.api_key is not None:
                 for outcome, number, rows in take(self, exchange):
-                    chosen = self._choose(rows) if shows and rows else []
+                    chosen = self._choose(rows) if shows and rows else rows.first(0)
                     # What waits holds up what stands behind it, whether or not it is shown.
                     if number or (chosen and len(self._held)):
                         self._held.put(chosen, outcome, number, exchange.completed_at or 0)
@@ -146,7 +139,7 @@ class RecordRows:
         first = self._fates.first_open.get(_place(row))
         return first is not None and row["offset"] is not None and row["offset"] > first
 
-    def let_go(self, now: int) -> Iterator[Rows]:
+    def let_go(self, now: int) -> Iterator[BatchRows]:
         """What is held for too long while the capture goes on, or is too much."""
         while (first := self._held.first) is not None:
             number, time = first
@@ -155,7 +148,7 @@ class RecordRows:
             self._fates.give_up(number)
             yield from self._settled()
 
-    def finish(self) -> Iterator[Rows]:
+    def finish(self) -> Iterator[BatchRows]:
         """What is held."""
         self._fates.finish()
         return self._settled()
@@ -164,18 +157,18 @@ class RecordRows:
         """Give back what it is held in."""
         self._held.close()
 
-    def _settled(self) -> Iterator[Rows]:
+    def _settled(self) -> Iterator[BatchRows]:
         decided, self._fates.decided = self._fates.decided, []
         for number, outcome in decided:
             self._held.decide(number, outcome)
         return self._passed()
 
-    def _passed(self) -> Iterator[Rows]:
+    def _passed(self) -> Iterator[BatchRows]:
         return starmap(_decided, self._held.passed())
 
     # ------------------------------------------------------------------ records
 
-    def _produced(self, exchange: Exchange) -> Iterator[tuple[str | None, int, Rows]]:
+    def _produced(self, exchange: Exchange) -> Iterator[tuple[str | None, int, BatchRows]]:
         if exchange.request is None:
             return
         line = self._line(exchange, REQUEST)
@@ -214,7 +207,7 @@ class RecordRows:
                 bases[key] = part["base_offset"]
         return bases, refused
 
-    def _fetched(self, exchange: Exchange) -> Iterator[tuple[str | None, int, Rows]]:
+    def _fetched(self, exchange: Exchange) -> Iterator[tuple[str | None, int, BatchRows]]:
         if exchange.response is None:
             return
         asked, whole = message_body(exchange.request, _FETCHED)
@@ -284,7 +277,7 @@ class RecordRows:
             self._groups[client] = name if self._groups.get(client, name) == name else None
             drop_oldest(self._groups, REMEMBERED)
 
-    def _end_txn(self, exchange: Exchange) -> Iterator[tuple[str | None, int, Rows]]:
+    def _end_txn(self, exchange: Exchange) -> Iterator[tuple[str | None, int, BatchRows]]:
         asked, answered = _bodies(exchange)
         producer, epoch = asked.get("producer_id"), asked.get("producer_epoch")
         if producer is None or epoch is None:
@@ -298,7 +291,7 @@ class RecordRows:
             )
         return iter(())
 
-    def _init_producer(self, exchange: Exchange) -> Iterator[tuple[str | None, int, Rows]]:
+    def _init_producer(self, exchange: Exchange) -> Iterator[tuple[str | None, int, BatchRows]]:
         asked, answered = _bodies(exchange)
         name, client = asked.get("transactional_id"), client_key(exchange)
         if not asked or (name is not None and not answered):
@@ -310,7 +303,7 @@ class RecordRows:
             self._fates.begin_producer(exchange.timestamp or 0, producer, answered["producer_epoch"], client)
         return iter(())
 
-    def _add_partitions(self, exchange: Exchange) -> Iterator[tuple[str | None, int, Rows]]:
+    def _add_partitions(self, exchange: Exchange) -> Iterator[tuple[str | None, int, BatchRows]]:
         asked, answered = _bodies(exchange)
         if not asked:
             self._fates.lose(exchange.timestamp, client_key(exchange))
@@ -327,7 +320,7 @@ class RecordRows:
             )
         return iter(())
 
-    def _write_markers(self, exchange: Exchange) -> Iterator[tuple[str | None, int, Rows]]:
+    def _write_markers(self, exchange: Exchange) -> Iterator[tuple[str | None, int, BatchRows]]:
         asked, answered = _bodies(exchange)
         if not asked or not answered:
             self._fates.lose(exchange.timestamp, client_key(exchange))
@@ -350,7 +343,7 @@ class RecordRows:
         return iter(())
 
 
-_TAKE: dict[int, Callable[[RecordRows, Exchange], Iterator[tuple[str | None, int, Rows]]]] = {
+_TAKE: dict[int, Callable[[RecordRows, Exchange], Iterator[tuple[str | None, int, BatchRows]]]] = {
     PRODUCE: RecordRows._produced,
     FETCH: RecordRows._fetched,
     SHARE_FETCH: RecordRows._fetched,
@@ -361,9 +354,8 @@ _TAKE: dict[int, Callable[[RecordRows, Exchange], Iterator[tuple[str | None, int
 }
 
 
-def _decided(rows: Rows, outcome: str | None) -> Rows:
-    for row in rows:
-        row["transaction"] = outcome
+def _decided(rows: BatchRows, outcome: str | None) -> BatchRows:
+    rows.shared["transaction"] = outcome
     return rows
 
 
@@ -394,14 +386,9 @@ def _sent(where: Struct, batch: Struct) -> SentBatch:
     return SentBatch(_place(where), batch["producer_id"], batch["producer_epoch"], batch["base_sequence"])
 
 
-def _control_type(record: Struct) -> str | None:
-    kind: str | None = (record.get("key_decoded") or {}).get("type")
-    return kind
-
-
 def _marker_kinds(batch: Struct) -> list[bool | None]:
     """Whether each record of a control batch commits a transaction; None: it is no marker."""
-    return [_MARKERS.get(_control_type(record) or "") for record in batch["records"]]
+    return [_MARKERS.get(control_type(record) or "") for record in batch["records"]]
 
 
 def _around(line: Struct, side: str) -> Struct:
@@ -412,43 +399,6 @@ def _around(line: Struct, side: str) -> Struct:
         "event_id": line["event_id"],
         "frame": line[side]["frames"]["first"],
     }
-
-
-def batch_rows(around: Struct, where: Struct, batch: Struct, offsets: Iterable[int | None]) -> Rows:
-    """The rows of a batch's records, whose offsets are these."""
-    producer, epoch, first = (
-        None if value is None or value < 0 else value
-        for value in (batch["producer_id"], batch["producer_epoch"], batch["base_sequence"])
-    )
-    base = batch["base_offset"]
-    of_batch = {
-        **dict.fromkeys(KEYS),
-        **around,
-        "topic": where.get("topic"),
-        "topic_id": where.get("topic_id"),
-        "partition": where.get("partition"),
-        "timestamp_type": batch["timestamp_type"],
-        "producer_id": producer,
-        "producer_epoch": epoch,
-        "codec": batch["compression"],
-        "crc_ok": batch["crc_ok"],
-    }
-    rows = []
-    time, text = None, None
-    for record, offset in zip(batch["records"], offsets, strict=True):
-        if record["timestamp_ms"] != time:
-            time = record["timestamp_ms"]
-            text = None if time is None else iso_time(time * NS_PER_MS)
-        row = {**of_batch, **record, "record_timestamp": text, "offset": offset}
-        for name in _NOT_OF_ROWS:
-            row.pop(name, None)
-        if first is not None:
-            # Compaction leaves out records, and never moves others.
-            row["sequence"] = (first + record["offset"] - base) & MOST_SEQUENCE
-        if batch["is_control"]:
-            row["control"] = _control_type(record)
-        rows.append(row)
-    return rows
 
 
 class SeenOffsets:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import click
 
 from kinspect.analysis.chosenrecords import LINES, PassingRecords
-from kinspect.analysis.recordrows import KEYS
 from kinspect.cli.completions import files
 from kinspect.cli.options import (
     FILTER_OPTIONS,
@@ -37,6 +35,7 @@ from kinspect.extras import need
 from kinspect.filters.filterdefinitions import FILTERS
 from kinspect.filters.recordfilters import RECORD_FILTERS, SHARED, RecordFilter
 from kinspect.kafka.exchange.lines import Line
+from kinspect.kafka.view.batchrows import KEYS, BatchRows
 from kinspect.output import JSONL, TABLE
 from kinspect.output.filterhint import record_hint
 from kinspect.payloads.opendecoder import open_decoder
@@ -215,10 +214,10 @@ class RecordSink(RowSink):
         self._records.close()
         self.written.discard()
 
-    def _write(self, passing: Iterator[Iterable[dict[str, Any]]]) -> None:
+    def _write(self, passing: Iterator[BatchRows]) -> None:
         """Write rows, up to the limit."""
         for rows in passing:
-            found = [*islice(rows, None if self._limit is None else self._limit - self._count)]
+            found = rows if self._limit is None else rows.first(self._limit - self._count)
             self._count += len(found)
             self.written.tell_rows(found)
             if self._count == self._limit:

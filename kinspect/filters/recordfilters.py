@@ -282,6 +282,11 @@ class RecordFilter:
         return outcome in COMMITTED
 
     @property
+    def looks(self) -> bool:
+        """True if it looks at rows before their transactions' outcomes are there."""
+        return bool(self._tests or self._text_tests)
+
+    @property
     def slow(self) -> int:
         """Texts whose search took too long."""
         return sum(each.pattern.slow for each in self._prepared)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
 from kinspect.jsontext import escape_json
+from kinspect.kafka.view.batchrows import KEYS, OWN, BatchRows
 from kinspect.kafka.view.view import View
 from kinspect.output import Opening
 from kinspect.output.linelimit import FittedText
 from kinspect.output.linesink import LineSink
 
-TOGETHER = 64
+TOGETHER: Final = 64
 """Rows whose text is made at once."""
+_LINE: Final = b"%b,%b,%b\n"
+_BEFORE: Final = KEYS[: KEYS.index(OWN[0])]
+_BEHIND: Final = KEYS[KEYS.index(OWN[-1]) + 1 :]
 
 
 def text(line: dict[str, Any]) -> bytes:
@@ -42,9 +46,12 @@ def open_rows(opening: Opening, columns: Sequence[str]) -> JsonRows:
 
 
 class JsonRows(LineSink):
-    """Writes many rows at once."""
+    """Writes many rows at once. What those of a batch have in common becomes text once."""
 
-    def tell_rows(self, rows: list[dict[str, Any]]) -> None:
-        for at in range(0, len(rows), TOGETHER):
-            texts = [orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows[at : at + TOGETHER]]
+    def tell_rows(self, rows: BatchRows) -> None:
+        shared, own = rows.shared, rows.own
+        before = orjson.dumps({name: shared[name] for name in _BEFORE})[:-1]
+        behind = orjson.dumps({name: shared[name] for name in _BEHIND})[1:]
+        for at in range(0, len(own), TOGETHER):
+            texts = [_LINE % (before, orjson.dumps(row)[1:-1], behind) for row in own[at : at + TOGETHER]]
             self._put(escape_json(b"".join(texts)))

@@ -107,13 +107,13 @@ _RECORD = parse_columns(
     record_timestamp micros, timestamp_type text, direction text, control text, group text, producer_id long,
     producer_epoch int, sequence int, transactional_id text, transaction text, codec text, crc_ok bool, frame long"""
 )
-# The keys of `analysis.recordrows`, in their order.
+# The keys of `batchrows`, in their order.
 _RECORD_ROW = parse_columns(
-    """timestamp time, record_timestamp micros, timestamp_type text, direction text, topic text, topic_id text,
-    partition int, offset long, key text, key_encoding text, value text, value_encoding text, headers headers,
-    control text, key_size long, value_size long, client_id text, client_ip text, group text, producer_id long,
-    producer_epoch int, sequence int, transactional_id text, transaction text, codec text, crc_ok bool, event_id text,
-    frame long, key_schema schema, value_schema schema, problem text"""
+    """timestamp time, direction text, topic text, topic_id text, partition int, offset long, record_timestamp micros,
+    key text, key_encoding text, value text, value_encoding text, headers headers, control text, key_size long,
+    value_size long, key_schema schema, value_schema schema, problem text, sequence int, timestamp_type text,
+    client_id text, client_ip text, group text, producer_id long, producer_epoch int, transactional_id text,
+    transaction text, codec text, crc_ok bool, event_id text, frame long"""
 )
 RECORD_FACTS = """
     timestamp_type direction control group producer_id producer_epoch sequence transactional_id transaction codec crc_ok

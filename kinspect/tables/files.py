@@ -10,6 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 from kinspect.kafka.exchange.lines import Line
+from kinspect.kafka.view.batchrows import BatchRows
 from kinspect.model import NS_PER_DAY
 from kinspect.output import Opening
 from kinspect.output.escape import printable
@@ -57,7 +58,7 @@ class TableFiles(Sink):
         for name, rows in self._builder.add((line,)):
             self._files.add(name, rows)
 
-    def tell_rows(self, rows: list[dict[str, Any]]) -> None:
+    def tell_rows(self, rows: BatchRows) -> None:
         for name, made in self._builder.add_rows(rows):
             self._files.add(name, made)
 

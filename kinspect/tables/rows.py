@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from kinspect.analysis.heldrows import Rows
-from kinspect.analysis.recordrows import RecordRows, batch_rows
+from kinspect.analysis.recordrows import RecordRows
 from kinspect.errors import CaptureError
 from kinspect.jsontext import json_text
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine
+from kinspect.kafka.view.batchrows import BatchRows, batch_rows
 from kinspect.kafka.view.forms import TEXT
 from kinspect.kafka.view.placedbatches import placed_batches
 from kinspect.kafka.view.redact import BASE64, HEX, UTF_8
@@ -144,7 +144,7 @@ def _batch_rows(view: View, records: bool) -> Callable[[Exchange], Iterator[Tabl
                     own = [*islice(told, len(found))]
                     if len(own) < len(found):
                         # They are no topic's.
-                        own = batch_rows({}, where, batch, repeat(None, len(found)))
+                        own = [*batch_rows({}, where, batch, repeat(None, len(found)))]
                     for record, row in zip(found, own, strict=True):
                         yield {
                             **around,
@@ -175,7 +175,7 @@ def _shown(row: TableRow, name: str) -> TableRow:
     return row if row[f"{name}_encoding"] in _AS_TEXT else {**row, name: json_text(row[name])}
 
 
-def _told(exchange: Exchange, line: TableRow) -> Iterator[Rows]:
+def _told(exchange: Exchange, line: TableRow) -> Iterator[BatchRows]:
     """The rows that `kinspect records` has of an exchange, as if there was no other."""
     maker = RecordRows(lambda _, __: line, lambda rows: rows, control=True)
     try:

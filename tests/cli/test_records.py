@@ -14,7 +14,7 @@ from support.packets import packets
 from support.pcap import pcap
 
 import kinspect as kinspect_package
-from kinspect.analysis.recordrows import KEYS
+from kinspect.kafka.view.batchrows import KEYS
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 LOGGED = {row.file: row for row in load(CAPTURES) if "delivered" in row.facts}

@@ -13,8 +13,8 @@ from payloadrows import row_of
 
 import kinspect as kinspect_package
 from kinspect import extras
-from kinspect.analysis.recordrows import KEYS
 from kinspect.errors import KinspectError
+from kinspect.kafka.view.batchrows import KEYS
 from kinspect.payloads import payloaddecoder
 from kinspect.payloads.payloaddecoder import PayloadDecoder
 from kinspect.payloads.payloadforms import PayloadForms

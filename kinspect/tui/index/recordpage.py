@@ -11,7 +11,6 @@ import orjson
 
 from kinspect.analysis.answer import ROWS_KEPT, Answer, Passes, ResultContext, Row
 from kinspect.analysis.chosenrecords import LINES, PassingRecords
-from kinspect.analysis.heldrows import Rows
 from kinspect.analysis.recordfates import NONE
 from kinspect.answers import definition_of
 from kinspect.answers.celltexts import TIME_OF_DAY, known
@@ -59,7 +58,7 @@ class RecordPage(Answer):
         forms = PayloadForms(payload, open_decoder(schema_registry, folder))
         self._records = PassingRecords(View(show_secrets=show_secrets), self._choice, forms, control=True)
         self._whole = whole
-        self._rows: Rows = []
+        self._rows: list[Row] = []
 
     def take(self, exchange: Exchange, passes: Passes | None = None) -> None:
         self.exchanges += 1
@@ -97,13 +96,14 @@ class RecordPage(Answer):
 class NumberedChoice(RecordFilter):
     """Gives each row the row of its exchange, and its record's number among those of the exchange."""
 
+    looks = True
     _exchange = _number = 0
 
     def begin(self, exchange: Exchange) -> None:
         """The next rows are of this exchange."""
         self._exchange, self._number = exchange.order - 1, 0
 
-    def choose(self, rows: Rows, decode: Callable[[Rows], object]) -> Rows:
+    def choose(self, rows: list[Row], decode: Callable[[list[Row]], object]) -> list[Row]:
         for number, row in enumerate(rows, self._number):
             row["exchange"], row["record"] = self._exchange, number
         self._number += len(rows)
