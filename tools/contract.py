@@ -23,7 +23,9 @@ from kinspect.tables.tablenames import PROBLEMS, RECORD_ROWS, TABLES
 SCHEMAS = ROOT / "docs" / "schema"
 KEYS = "schema/keys.csv"
 LINES = ("exchange", "connection", "gap", "summary", "stats")
-VERSIONS = {"line": "2.0", "table": "2.0", "aggregate": "2.0", "answer": "1.0"}
+ROWS = ("record", "telemetry")
+"""Rows that are no lines: of `kinspect records` and `kinspect telemetry`."""
+VERSIONS = {"line": "2.0", "row": "2.0", "table": "2.0", "aggregate": "2.0", "answer": "1.0"}
 """Versions by kind: `schema_version`, and a minor version that the first new key after a release raises."""
 HEADER = ("kind", "name", "key", "type", "since")
 
@@ -33,7 +35,7 @@ Key = tuple[str, str, str, str]
 
 
 def schema(name: str) -> Node:
-    """The JSON Schema of a line."""
+    """The JSON Schema of a line or a row."""
     found: Node = json.loads((SCHEMAS / f"{name}.schema.json").read_text("utf-8"))
     return found
 
@@ -144,10 +146,13 @@ def _major(version: str) -> str:
 
 
 def _keys() -> Iterator[Key]:
-    """All keys of lines, and columns of tables and answers."""
-    for name in LINES:
-        whole = schema(name)
-        yield from (("line", name, key, kind) for key, kind in _properties(whole, whole["$defs"]))
+    """All keys of lines and rows, and columns of tables and answers."""
+    for of, names in (("line", LINES), ("row", ROWS)):
+        for name in names:
+            whole = schema(name)
+            # A key that stands in one of several objects is told once.
+            found = dict.fromkeys(_properties(whole, whole["$defs"]))
+            yield from ((of, name, key, kind) for key, kind in found)
     tables = {name: schema_of(name, None) for name in (*TABLES, RECORD_ROWS)}
     for name, columns in {**tables, PROBLEMS: PROBLEM_ROWS}.items():
         yield from (("table", name, key, kind) for key, kind in fields(columns))

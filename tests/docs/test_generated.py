@@ -56,6 +56,12 @@ def test_every_key_and_every_word_is_explained(line_type: str) -> None:
         assert word in CODE, word
 
 
+@pytest.mark.parametrize(("name", "page"), [("record", "records"), ("telemetry", "telemetry")])
+def test_every_key_of_a_row_is_explained(name: str, page: str) -> None:
+    keys = json.loads((ROOT / "docs" / "schema" / f"{name}.schema.json").read_text("utf-8"))["properties"]
+    assert {*keys} <= set(re.findall(r"`([^`]+)`", (ROOT / "docs" / f"{page}.md").read_text("utf-8")))
+
+
 @pytest.mark.parametrize("name", answers())
 def test_every_key_of_an_answer_is_explained_in_its_section(name: str) -> None:
     page = re.sub(r"^```.*?^```", "", (ROOT / "docs" / "answers.md").read_text("utf-8"), flags=re.S | re.M)

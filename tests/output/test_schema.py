@@ -12,7 +12,9 @@ import pytest
 from jsonschema_rs import Draft202012Validator, meta
 from support.schemas import SCHEMAS, schema, strict
 
+from kinspect.analysis import telemetryrows
 from kinspect.api import read
+from kinspect.kafka.view import batchrows
 from kinspect.kafka.view.view import LINE_KEYS, SCHEMA_VERSION, View
 from kinspect.model import PROBLEM_CODES
 from kinspect.output.tally import OPEN_ENDED, Tally
@@ -28,6 +30,18 @@ NAMES = sorted(path.name.split(".")[0] for path in SCHEMAS.glob("*.json"))
 FIELDS = "api,client.id,request.body,response.errors,problems.code,error_names"
 
 
+ROW_CAPTURES = [
+    f"captures/{name}"
+    for name in (
+        "4.1.2/txn_java.pcap.gz",
+        "4.4.0/nano.pcap",
+        "4.4.0/share.pcap.gz",
+        "0.10.0.1/message-format-downconv.pcap.gz",
+    )
+]
+DECODED = ["--schema-registry", "tests/payloads/data/schemas.jsonl"]
+
+
 def validator(name):
     return Draft202012Validator(strict(name))
 
@@ -36,8 +50,9 @@ def validator(name):
 def test_the_schemas_are_valid_and_have_a_version(name):
     found = schema(name)
     meta.validate(found)
-    assert found["$id"] == f"urn:kinspect:schema:{name}:{contract.VERSIONS['line']}"
-    if name in contract.LINES:
+    version = contract.VERSIONS["row" if name in contract.ROWS else "line"]
+    assert found["$id"] == f"urn:kinspect:schema:{name}:{version}"
+    if name in (*contract.LINES, *contract.ROWS):
         assert found["required"] == list(found["properties"])
 
 
@@ -52,6 +67,7 @@ def test_major_versions_are_those_of_the_lines():
     answers = import_module("kinspect.answers.answerobject").SCHEMA_VERSION
     assert majors == {
         "line": SCHEMA_VERSION,
+        "row": SCHEMA_VERSION,
         "table": SCHEMA_VERSION,
         "aggregate": SCHEMA_VERSION,
         "answer": answers,
@@ -90,6 +106,27 @@ def test_projected_lines_of_real_captures(path):
     lax, view = validator("exchange-fields"), View(fields=FIELDS.split(","))
     for exchange in islice(read(path), 20):
         lax.validate(json.loads(json.dumps(view.exchange(exchange))))
+
+
+@pytest.mark.parametrize(
+    ("name", "keys", "command"),
+    [
+        ("record", batchrows.KEYS, ["records", *ROW_CAPTURES, "--payload", "json", "--control"]),
+        (
+            "record",
+            batchrows.KEYS,
+            ["records", "tests/payloads/data/orders.pcap", "--payload", "auto", *DECODED],
+        ),
+        ("telemetry", telemetryrows.KEYS, ["telemetry", "captures/4.3.1/telemetry.pcap.gz"]),
+    ],
+)
+def test_rows_follow_their_schema(kinspect, name, keys, command):
+    assert tuple(schema(name)["properties"]) == keys
+    strictly = validator(name)
+    rows = kinspect(*command, "-q", "--format", "jsonl").out.splitlines()
+    assert len(rows) > 5
+    for row in rows:
+        strictly.validate(json.loads(row))
 
 
 def test_what_the_schema_refuses(exchanges):
