@@ -41,6 +41,21 @@ def test_rows_of_records_are_let_go(measured, generate):
     assert result.peak <= 80
 
 
+@pytest.mark.parametrize(
+    ("program", "profile", "told"),
+    [
+        ("hostile.py", "bombs", ["caps hit: records_bytes 15", "0 records; 0 shown"]),
+        ("large.py", "headers", ["1 record; 1 shown"]),
+    ],
+)
+def test_hostile_records(measured, generate, program, profile, told):
+    """Batches that expand to gigabytes, values of a gigabyte by their sizes, a million records by their number, and
+    a record of 50,000 headers."""
+    result = measured("records", generate(program, profile), "--payload", "auto", "--format", "jsonl")
+    assert (result.status, [text for text in told if text not in result.err]) == (0, []), result.err
+    assert result.peak <= LIMIT
+
+
 @pytest.mark.parametrize("options", [[], pytest.param(["--packets", "exchange", "--comments"], marks=BIG)])
 def test_exports_copy_packets_as_they_come(measured, generate, options):
     path = generate("generate.py", "chatty", "--size", "8MiB" if not options else "32MiB")
