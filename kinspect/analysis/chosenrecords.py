@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import marshal
 from collections.abc import Callable, Iterator
 from typing import Any, Final, Protocol
 
-from kinspect.analysis.recordrows import RecordLines, RecordRows, SeenOffsets
-from kinspect.kafka.exchange.exchange import Exchange
-from kinspect.kafka.exchange.lines import Gap, Line
+from kinspect.analysis.recordevents import PUT, RecordLines
+from kinspect.analysis.recordrows import RecordRows, SeenOffsets
+from kinspect.kafka.exchange.lines import Line
 from kinspect.kafka.view.batchrows import BatchRows
 from kinspect.kafka.view.view import View
 from kinspect.payloads.payloadforms import HIDDEN, TEXT, PayloadForms
@@ -74,13 +75,27 @@ class PassingRecords:
     def take(self, line: Line, shows: bool = True) -> Iterator[BatchRows]:
         """Take the next line, and give the rows that it decides, a batch's at a time; an exchange without `shows` only
         says something about others."""
-        if isinstance(line, Exchange):
-            return map(self._passing, self._rows.take(line, shows))
-        if isinstance(line, Gap):
-            self._rows.take_gap(line)
-        else:
-            self._rows.take_connection(line)
-        return iter(())
+        return map(self._passing, self._rows.take(line, shows))
+
+    def told(self, line: Line, shows: bool = True) -> bytes:
+        """What the next line says, with its rows that are chosen, for `apply` of another process; empty if it says
+        nothing."""
+        events = []
+        for name, *values in self._rows.events.of(line):
+            if name == PUT:
+                rows = values[0]
+                found = self._chosen(rows) if shows and rows else rows.first(0)
+                values[0] = found.shared, found.own
+            events.append((name, *values))
+        return marshal.dumps(events) if events else b""
+
+    def apply(self, told: bytes) -> Iterator[BatchRows]:
+        """Take what `told` made of the next line."""
+        events = [
+            (name, BatchRows(*values[0]), *values[1:]) if name == PUT else (name, *values)
+            for name, *values in marshal.loads(told)
+        ]
+        return map(self._passing, self._rows.apply(events, 0, lambda rows: rows))
 
     def let_go(self, now: int) -> Iterator[BatchRows]:
         """The rows that are held for too long while the capture goes on. `now`: its time, in nanoseconds."""

@@ -46,14 +46,20 @@ def read(captures: tuple[str, ...], jobs: int | None, **values: Any) -> int:
     count = process_count(jobs, requested, timeline)
     run = open_run(requested, timeline, interrupt)
     with interrupt:
-        try:
-            found = _read(run, timeline, count)
-        except LateError:
-            complain(f"stopped by {interrupt.name}: --jobs had no time to end in order, the output is cut")
-            outfile.discard(run.stream)
-            return interrupt.status
-        run.tally.unread = sum(error.unread for error in timeline.errors)
-        status = run.close(found)
+        return read_all(run, timeline, count)
+
+
+def read_all(run: ReadRun, timeline: Timeline, count: int) -> int:
+    """Read with `count` processes, and end the run; returns the exit status."""
+    interrupt = run.interrupt
+    try:
+        found = _read(run, timeline, count)
+    except LateError:
+        complain(f"stopped by {interrupt.name}: --jobs had no time to end in order, the output is cut")
+        outfile.discard(run.stream)
+        return interrupt.status
+    run.tally.unread = sum(error.unread for error in timeline.errors)
+    status = run.close(found)
     return interrupt.status or status
 
 

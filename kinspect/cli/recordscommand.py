@@ -14,6 +14,7 @@ from kinspect.cli.options import (
     FILTER_OPTIONS,
     IN_BODIES,
     INPUT,
+    JOBS,
     LIMITS,
     LINE_FACTS,
     LINES_ALONE,
@@ -36,11 +37,12 @@ from kinspect.filters.filterdefinitions import FILTERS
 from kinspect.filters.recordfilters import RECORD_FILTERS, SHARED, RecordFilter
 from kinspect.kafka.exchange.lines import Line
 from kinspect.kafka.view.batchrows import KEYS, BatchRows
+from kinspect.model import added
 from kinspect.output import JSONL, TABLE
 from kinspect.output.filterhint import record_hint
 from kinspect.payloads.opendecoder import open_decoder
 from kinspect.payloads.payloadforms import TEXT, PayloadForms
-from kinspect.sink import SUMMARY, RunInput, SinkReport
+from kinspect.sink import SUMMARY, RunInput, Sink, SinkReport, WrittenLine
 from kinspect.tables.tablenames import PARQUET
 from kinspect.wording import counted
 
@@ -108,8 +110,8 @@ class RecordsCommand(Sectioned):
 
 @click.command(cls=RecordsCommand)
 @click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True, shell_complete=files)
-@options(OUTPUT_FILE, SHOWN, CHOOSING, OTHER_FILTERS, INPUT, SCHEMA, LIMITS)
-def records(captures: tuple[str, ...], once: bool, control: bool, **values: Any) -> int:
+@options(OUTPUT_FILE, SHOWN, CHOOSING, OTHER_FILTERS, INPUT, SCHEMA, JOBS, LIMITS)
+def records(captures: tuple[str, ...], once: bool, control: bool, jobs: int | None, **values: Any) -> int:
     """Print the records that captures hold: produced, consumed and replicated, a row each.
 
     CAPTURE is what `kinspect read` takes. All filters must match: those of exchanges, and those of records. Whether a
@@ -118,7 +120,8 @@ def records(captures: tuple[str, ...], once: bool, control: bool, **values: Any)
     check(RECORD_RULES, LINE_FACTS)
     values = {**values, "once": once, "control": control}
     asked, choice = record_request(values, captures)
-    return print_rows(captures, RecordSink(asked, choice, values))
+    # Other connections say in which group a client is.
+    return print_rows(captures, RecordSink(asked, choice, values), 1 if values["group"] else jobs)
 
 
 def record_request(values: dict[str, Any], inputs: Sequence[str] = ()) -> tuple[RunOptions, RecordFilter]:
@@ -161,7 +164,7 @@ class RecordSink(RowSink):
         )
         self._choice, self._now = choice, now
         self._limit = values["limit"]
-        self._count = 0
+        self._count = self._slow = 0
 
     def make_rows(self, run: ReadRun, folder: str | None = None) -> Any:
         if not _has_folder(self.values):
@@ -199,16 +202,30 @@ class RecordSink(RowSink):
                 (records.behind, "left out by --committed, as they stand behind an open transaction: {}"),
                 (records.unplaced, "left out by --once, as no offset is known: {}"),
                 (records.forgotten, "partitions that --once forgot for want of room: {}"),
-                (self._choice.slow, "texts that took too long to search, taken for no match: {}"),
+                (
+                    self._slow + self._choice.slow,
+                    "texts that took too long to search, taken for no match: {}",
+                ),
                 (records.undecided, "batches of transactions there was no room to wait for: {}"),
             )
             if count
         ]
         told += [
             f"left out by {option}, as what it asks for is not known: {count:,}"
-            for option, count in self._choice.unknown.items()
+            for option, count in sorted(self._choice.unknown.items())
         ]
         return SinkReport(told + self.written.close(read).messages)
+
+    def follow(self, number: int) -> Sink:
+        return RecordWorker(self.asked, self._records, self._choice)
+
+    def put(self, piece: WrittenLine) -> None:
+        self._write(self._records.apply(piece.text))
+
+    def merge(self, part: Any) -> None:
+        self._records.found += part["found"]
+        self._choice.unknown = added(self._choice.unknown, part["unknown"])
+        self._slow += part["slow"]
 
     def discard(self) -> None:
         self._records.close()
@@ -222,3 +239,27 @@ class RecordSink(RowSink):
             self.written.tell_rows(found)
             if self._count == self._limit:
                 break
+
+
+class RecordWorker(Sink):
+    """The sink of a worker of `--jobs`: has what lines say of records, and the rows that are chosen, for the first
+    process, which alone knows what became of transactions."""
+
+    lines = LINES
+    whole = True
+
+    def __init__(self, asked: RunOptions, records: PassingRecords, choice: RecordFilter) -> None:
+        self._asked, self._records, self._choice = asked, records, choice
+        self._text = b""
+
+    def take(self, line: Line) -> None:
+        self._text = self._records.told(line, not self._asked.filter.let)
+
+    def text(self) -> bytes:
+        text, self._text = self._text, b""
+        return text
+
+    def part(self) -> Any:
+        found = {"found": self._records.found, "unknown": self._choice.unknown, "slow": self._choice.slow}
+        self._records.close()
+        return found

@@ -11,6 +11,7 @@ import click
 from kinspect.capture import open_timeline
 from kinspect.cli.interrupt import Interrupt
 from kinspect.cli.options import AUTO, Option, asked_format, make_caps, make_style
+from kinspect.cli.readcommand import process_count, read_all
 from kinspect.cli.readrun import ReadRun, RunOptions, open_run
 from kinspect.output import JSONL, TABLE, Opening
 from kinspect.sink import Sink
@@ -74,13 +75,12 @@ class RowSink(Sink):
         self.written.flush()
 
 
-def print_rows(captures: tuple[str, ...], sink: RowSink) -> int:
-    """Read captures into a sink of rows; returns the exit status."""
+def print_rows(captures: tuple[str, ...], sink: RowSink, jobs: int | None = 1) -> int:
+    """Read captures into a sink of rows, with `jobs` processes as `--jobs` has it; returns the exit status."""
     timeline = open_timeline(captures, skew_ns=make_caps(sink.asked.values).skew_ns)
     interrupt = Interrupt()
+    count = process_count(jobs, sink.asked, timeline)
     run = open_run(sink.asked, timeline, interrupt, sink)
     sink.open(run)
     with interrupt:
-        run.run()
-        status = run.close()
-    return interrupt.status or status
+        return read_all(run, timeline, count)

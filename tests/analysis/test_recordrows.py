@@ -11,7 +11,8 @@ from support.packets import cut_at, nanosecond_pcap, packets, tcp
 
 import kinspect
 from kinspect.analysis import recordrows
-from kinspect.analysis.recordrows import RecordLines, RecordRows, SeenOffsets
+from kinspect.analysis.recordevents import RecordLines
+from kinspect.analysis.recordrows import RecordRows, SeenOffsets
 from kinspect.kafka.view.batchrows import KEYS
 from kinspect.kafka.view.view import View
 

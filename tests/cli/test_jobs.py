@@ -30,13 +30,14 @@ SMALL = """
 import functools, os, sys
 from kinspect import cli, jobs
 from kinspect.capture import source
-from kinspect.cli import interrupt, outfile, readcommand, readrun
+from kinspect.cli import interrupt, outfile, readcommand, readrun, rowsink
 from kinspect.jobs import workerlink, worker
 
 # Of a small capture many chunks of several blocks.
 worker.CHUNK_BYTES = jobs.CHUNK_BYTES = 4096
 interrupt.PATIENCE_SECONDS = {patience}
 readcommand.open_timeline = functools.partial(readcommand.open_timeline, block_size=1024)
+rowsink.open_timeline = readcommand.open_timeline
 
 fork = os.fork
 forks = 0
@@ -112,6 +113,39 @@ def test_several_processes_print_what_one_prints(tmp_path, captures, options, pr
         assert len(alone.written) > 2_000
     for count in ("2", "3", "8") if captures is CAPTURES else ("3",):
         assert outcome([*asked, "--jobs", count], tmp_path / count) == alone
+
+
+ALL_RECORDS = ["--control", "--payload", "text"]
+
+
+@pytest.mark.parametrize(
+    ("program", "every"),
+    [(small(), 16), pytest.param([sys.executable, "-m", "kinspect"], 1, marks=pytest.mark.big)],
+    ids=["some", "every"],
+)
+@pytest.mark.parametrize(
+    "options",
+    [
+        [*ALL_RECORDS, "--keylog", KEYLOG],
+        [*ALL_RECORDS, "--once", "--format", "csv"],
+        ["--committed", "--payload", "auto"],
+        ["--key", "!re:^k[0-4]", "--direction", "consume", "--format", "table", "--utc"],
+        ["--once", "--payload", "text", "--format", "kcat"],
+    ],
+    ids=["all", "once", "committed", "filters", "kcat"],
+)
+def test_several_processes_find_the_records_that_one_finds(tmp_path, options, program, every):
+    transactions = [path for path in CAPTURES if "txn_" in path or "cluster_kraft" in path]
+    asked = [
+        *program,
+        "records",
+        *(CAPTURES if every == 1 else transactions[::4] + CAPTURES[::every]),
+        *options,
+    ]
+    alone = outcome(asked, tmp_path / "1")
+    assert alone.status in (0, 1, 3)
+    assert len(alone.written) > 300
+    assert outcome([*asked, "--jobs", "3"], tmp_path / "3") == alone
 
 
 def test_clocks_are_estimated_once(tmp_path):
