@@ -23,7 +23,7 @@ LIVE_NS: Final = 5 * NS_PER_SECOND
 """Rows that may wait in a capture that goes on, and for how long."""
 RANGES_KEPT: Final = 1_000_000
 """Ranges of offsets that were seen, of all partitions."""
-_OWN: Final = frozenset({"note_group", "note_producer"})
+_OWN: Final = frozenset({"note_group", "note_producer", "settle"})
 """Events that `RecordRows` takes itself."""
 
 
@@ -71,6 +71,10 @@ class RecordRows:
         """A client is in a group."""
         self._groups[client] = name if self._groups.get(client, name) == name else None
         drop_oldest(self._groups, REMEMBERED)
+
+    def settle(self, batch: tuple[Place, int, int, int], outcome: str) -> None:
+        """This became of a batch, as `SentBatch` has it."""
+        self._fates.settle(SentBatch(*batch), outcome)
 
     def note_producer(self, producer: int, name: str) -> None:
         """A producer has a transactional id."""
