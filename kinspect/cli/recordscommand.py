@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from kinspect import filteredvalues
 from kinspect.analysis.chosenrecords import LINES, PassingRecords
 from kinspect.cli.completions import files
 from kinspect.cli.options import (
@@ -225,6 +226,7 @@ class RecordSink(RowSink):
     def merge(self, part: Any) -> None:
         self._records.found += part["found"]
         self._choice.unknown = added(self._choice.unknown, part["unknown"])
+        filteredvalues.add(_seen(self._choice), part["seen"])
         self._slow += part["slow"]
 
     def discard(self) -> None:
@@ -260,6 +262,12 @@ class RecordWorker(Sink):
         return text
 
     def part(self) -> Any:
-        found = {"found": self._records.found, "unknown": self._choice.unknown, "slow": self._choice.slow}
+        choice = self._choice
+        found = {"found": self._records.found, "unknown": choice.unknown, "slow": choice.slow}
         self._records.close()
-        return found
+        return {**found, "seen": _seen(choice)}
+
+
+def _seen(choice: RecordFilter) -> filteredvalues.SeenValues:
+    """The values that its filters left out, which others can be added to."""
+    return {option: {left.kind: left.counts} for option, left in choice.seen.items()}

@@ -148,6 +148,14 @@ def test_several_processes_find_the_records_that_one_finds(tmp_path, options, pr
     assert outcome([*asked, "--jobs", "3"], tmp_path / "3") == alone
 
 
+def test_what_there_is_of_records_is_told_by_all_processes(tmp_path):
+    path = next(path for path in NEWEST if "txn_java" in path)
+    asked = [*small(), "records", path, "--topic", "pc-tx"]
+    alone = outcome(asked, tmp_path / "1")
+    assert any("no record passes --topic" in line for line in alone.said)
+    assert outcome([*asked, "--jobs", "3"], tmp_path / "3") == alone
+
+
 def test_clocks_are_estimated_once(tmp_path):
     opened = f"""
 from kinspect.capture import timeline
