@@ -193,8 +193,11 @@ class Inspector:
             note = notes.get(segment[9])
             # A quoted segment stands in a packet between two other ends.
             if note is not None and not segment[4] & QUOTED:
-                ip, port = address(segment[0], note.inbound)
-                hosts.learn_end(ip_text(ip), port, note.name, note.process, key(note.packet))
+                end, other = (
+                    (ip_text(ip), port)
+                    for ip, port in (address(segment[0], side) for side in (note.inbound, not note.inbound))
+                )
+                hosts.learn_end(end, other, note.name, note.process, key(note.packet))
 
     def segments(self, block: Block) -> list[Segment]:
         """Dissect a block, and count its packets, for another inspector's `feed_segments`."""

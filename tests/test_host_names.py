@@ -188,15 +188,19 @@ def test_names_in_python():
 # ---------------------------------------------------------------------- which name counts
 
 
+ENDS = ("10.0.0.1", 5), ("10.0.0.2", 9092)
+SAME_HOST = ("10.0.0.1", 5), ("10.0.0.1", 9092)
+
+
 def key(time: int, frame: int = 1, first: int = 1):
     return time, frame, first, 1
 
 
 def test_the_order_of_names():
     names = HostNames({("10.0.0.1", 9092): "port", ("10.0.0.1", None): "address"})
-    client, broker = ("10.0.0.1", 5), ("10.0.0.1", 9092)
+    client, broker = SAME_HOST
     names.learn("10.0.0.1", "told", key(0))
-    names.learn_end("10.0.0.1", 5, "noted", "java[1]", key(0))
+    names.learn_end(client, broker, "noted", "java[1]", key(0))
     assert names.of(client, broker, key(5)) == EndNames("address", "port", "java[1]")
     told = HostNames()
     assert not told.known
@@ -204,28 +208,36 @@ def test_the_order_of_names():
     told.learn("10.0.0.1", "second", key(3))
     told.learn("10.0.0.1", "first", key(2))
     told.learn("10.0.0.1", "third", key(4))
-    told.learn_end("10.0.0.1", 5, "noted", None, key(3))
+    told.learn_end(client, broker, "noted", None, key(3))
     assert told.of(client, broker, key(2)) == NO_NAMES
     assert told.of(client, broker, key(3, 2)) == EndNames("noted", "first")
 
 
 def test_a_port_is_another_process_when_a_connection_uses_it_again():
     names = HostNames()
-    names.learn_end("10.0.0.1", 5, None, "java[1]", (10, 3, 0, 0))
-    names.learn_end("10.0.0.1", 5, None, "python[2]", (20, 9, 0, 0))
-    ends = ("10.0.0.1", 5), ("10.0.0.2", 9092)
-    assert names.of(*ends, (15, 4, 1, 1)).client_process == "java[1]"
+    names.learn_end(*ENDS, None, "java[1]", (10, 3, 0, 0))
+    names.learn_end(*ENDS, None, "python[2]", (20, 9, 0, 0))
+    assert names.of(*ENDS, (15, 4, 1, 1)).client_process == "java[1]"
     # Nothing was told of the second connection yet.
-    assert names.of(*ends, (18, 8, 7, 1)).client_process is None
-    assert names.of(*ends, (25, 10, 7, 2)).client_process == "python[2]"
+    assert names.of(*ENDS, (18, 8, 7, 1)).client_process is None
+    assert names.of(*ENDS, (25, 10, 7, 2)).client_process == "python[2]"
+
+
+def test_a_broker_has_its_name_on_all_connections():
+    names = HostNames()
+    broker = "10.0.0.2", 9092
+    for number, client in enumerate((("10.0.0.1", 5), ("10.0.0.1", 6))):
+        names.learn_end(broker, client, "kafka-0", None, key(number, 10 * number + 2))
+        assert (
+            names.of(client, broker, key(number, 10 * number + 3, 10 * number + 1)).broker_name == "kafka-0"
+        )
 
 
 def test_what_is_kept_is_bounded():
     names = HostNames()
     for number in range(3 * TOLD_MOST):
-        names.learn_end("10.0.0.1", 5, None, f"x[{number}]", key(number))
-    ends = ("10.0.0.1", 5), ("10.0.0.2", 9092)
-    assert names.of(*ends, key(10**9)).client_process == f"x[{TOLD_MOST - 1}]"
+        names.learn_end(*ENDS, None, f"x[{number}]", key(number))
+    assert names.of(*ENDS, key(10**9)).client_process == f"x[{TOLD_MOST - 1}]"
 
 
 # ---------------------------------------------------------------------- what captures carry

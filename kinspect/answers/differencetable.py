@@ -17,7 +17,9 @@ from kinspect.output import Style
 from kinspect.output.columns import Column, Row, aligned, fitted
 from kinspect.output.escape import escape
 
-NOTHING = "no difference was found"
+NOTHING, NOTHING_COMPARED = "no difference was found", "nothing was compared"
+
+SIDES = ("before", "after")
 
 
 def lines(found: Row, width: int, style: Style, command: str) -> Iterator[Text]:
@@ -30,8 +32,10 @@ def lines(found: Row, width: int, style: Style, command: str) -> Iterator[Text]:
         if len(rows) > len(shown):
             yield Text(f"and {wording.counted(len(rows) - len(shown), 'more row')}{PRINTED.more}", style=DIM)
     else:
-        yield Text(NOTHING)
-    for side in ("before", "after"):
+        yield Text(NOTHING if any(found[side]["counted"] for side in SIDES) else NOTHING_COMPARED)
+    for side in SIDES:
+        if hint := found[side]["instead"]:
+            yield Text(escape(f"{side.upper()}: {hint}"), style=NOTE)
         if lacking := found[side]["incomplete"]:
             weight = (
                 "nothing to compare" if nothing_decoded(found[side]) else "what is missing there may be in it"

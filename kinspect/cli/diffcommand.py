@@ -42,6 +42,7 @@ from kinspect.cli.options import (
 from kinspect.cli.outfile import STANDARD
 from kinspect.cli.readrun import ReadRun, open_run, run_options
 from kinspect.cli.schemaoption import SCHEMA
+from kinspect.cli.types import Factor
 from kinspect.errors import KinspectError
 from kinspect.jsontext import escape_json
 from kinspect.output import JSONL
@@ -58,7 +59,7 @@ OWN = (
     ),
     click.option(
         "--threshold",
-        type=click.FloatRange(1, min_open=True),
+        type=Factor(),
         default=FACTOR,
         show_default=True,
         metavar="FACTOR",
@@ -68,7 +69,7 @@ OWN = (
         "--fail-on",
         type=click.Choice([*CHANGES, ANY]),
         multiple=True,
-        help=f"End with exit status {FOUND} if there are such differences; repeatable.",
+        help=f"End with exit status {FOUND} if there are such differences without a caveat; repeatable.",
     ),
 )
 
@@ -109,7 +110,8 @@ def diff(
             found = {"diff": asked, "schema_version": SCHEMA_VERSION, **sides_read, "rows": rows}
             _write(found, second.run, (before, after), values)
         status = max(first.close(), second.close())
-        if found and any(fails in (ANY, row["change"]) for fails in fail_on for row in found["rows"]):
+        sure = [row["change"] for row in found["rows"] if row["caveat"] is None] if found else []
+        if any(fails in (ANY, change) for fails in fail_on for change in sure):
             status = max(status, FOUND)
     return interrupt.status or status
 
@@ -186,11 +188,11 @@ def _write(found: Object, run: ReadRun, captures: tuple[str, str], values: Objec
     elif name == JSON:
         stream.write(escape_json(orjson.dumps(found, option=INDENTED)).decode())
     elif name == CSV:
-        from kinspect.output.cells import json_cell
+        from kinspect.output.cells import cell
         from kinspect.output.csvlines import CsvTexts
 
         texts = CsvTexts(KEYS)
-        rows = [texts.row([json_cell(row[key]) for key in KEYS]) for row in found["rows"]]
+        rows = [texts.row([cell(row[key]) for key in KEYS]) for row in found["rows"]]
         stream.write(b"".join([texts.header, *rows]).decode())
     else:
         for row in found["rows"]:

@@ -195,7 +195,7 @@ class RecordSink(RowSink):
     def close(self, read: RunInput) -> SinkReport:
         records = self._records
         told = [f"{counted(records.found, 'record')}; {self._count:,} shown"]
-        if not self._count and (hint := record_hint(self._choice.seen)):
+        if not self._count and (hint := record_hint(self._choice)):
             told.append(hint)
         told += [
             text.format(f"{count:,}")
@@ -227,6 +227,7 @@ class RecordSink(RowSink):
         self._records.found += part["found"]
         self._choice.unknown = added(self._choice.unknown, part["unknown"])
         filteredvalues.add(_seen(self._choice), part["seen"])
+        self._choice.left_out.update(part["left_out"])
         self._slow += part["slow"]
 
     def discard(self) -> None:
@@ -265,7 +266,7 @@ class RecordWorker(Sink):
         choice = self._choice
         found = {"found": self._records.found, "unknown": choice.unknown, "slow": choice.slow}
         self._records.close()
-        return {**found, "seen": _seen(choice)}
+        return {**found, "seen": _seen(choice), "left_out": [*choice.left_out]}
 
 
 def _seen(choice: RecordFilter) -> filteredvalues.SeenValues:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from math import isfinite
 from typing import Any
 
 import click
@@ -90,6 +91,21 @@ class Mode(click.ParamType):  # type: ignore[type-arg]  # as above
 def _written(value: int, units: dict[str, int]) -> str:
     unit = max((unit for unit, size in units.items() if value % size == 0), key=units.__getitem__)
     return f"{value // units[unit]}{unit}"
+
+
+class Factor(click.FloatRange):
+    """A finite number above 1."""
+
+    name = "factor"
+
+    def __init__(self) -> None:
+        super().__init__(1, min_open=True)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        factor: float = super().convert(value, param, ctx)
+        if not isfinite(factor):
+            self.fail(f"{value} is no number", param, ctx)
+        return factor
 
 
 SIZE, DURATION, MODE = Size(), Duration(), Mode()

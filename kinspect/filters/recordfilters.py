@@ -230,7 +230,8 @@ class LeftOut(NamedTuple):
 
 class RecordFilter:
     """Chooses rows by the filters that were given. `unknown` counts rows that an option left out as what it asks for is
-    not known of them; `seen`: values of those that it left out; `needs_payload`: rows must have keys and values."""
+    not known of them; `seen`: values of those that it left out; `left_out`: the options that left any out;
+    `needs_payload`: rows must have keys and values."""
 
     def __init__(
         self, given: Mapping[str, Any], start: Start, named: Callable[[str], str] = option_of
@@ -239,6 +240,7 @@ class RecordFilter:
         KinspectError for a wrong value."""
         self.unknown: dict[str, int] = {}
         self.seen: dict[str, LeftOut] = {}
+        self.left_out: set[str] = set()
         self._start = start
         self._prepared: list[_Prepared] = []
         self._tests: list[tuple[str, RowTest]] = []
@@ -282,6 +284,11 @@ class RecordFilter:
         return outcome in COMMITTED
 
     @property
+    def options(self) -> list[str]:
+        """The options, in the order in which they are asked."""
+        return [option for option, _ in (*self._tests, *self._text_tests)]
+
+    @property
     def looks(self) -> bool:
         """True if it looks at rows before their transactions' outcomes are there."""
         return bool(self._tests or self._text_tests)
@@ -300,6 +307,7 @@ class RecordFilter:
         for option, test in tests:
             verdict = test(row)
             if not verdict:
+                self.left_out.add(option)
                 if option in self.seen:
                     self.seen[option].add(row)
                 if verdict is None:

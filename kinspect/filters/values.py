@@ -34,7 +34,7 @@ _RFC3339 = r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9})\d*)?(?
 _CLOCK = r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d)(?:\.(\d{1,9})\d*)?)?[Zz]?"
 # What may be an address, or a pattern of one; anything else is a name, or a pattern of one.
 _HOST = r"[0-9.*?\[\]!-]+|[0-9A-Fa-f.:*?\[\]!-]*:[0-9A-Fa-f.:*?\[\]!-]*"
-_NETWORK = r"[0-9.]+/.*|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*/.*"
+_NETWORK = r"[0-9.]+/[0-9.]*|[0-9]*\.[0-9.]*/.*|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*/.*"
 _PORT = r"[\d*?\[\]!-]+"
 _YEAR = r"(?:19|20)\d\d"
 _DATE = r"\d{4}-\d\d-\d\d"

@@ -15,7 +15,7 @@ from kinspect.output.escape import escape
 from kinspect.wording import did_you_mean
 
 if TYPE_CHECKING:
-    from kinspect.filters.recordfilters import LeftOut
+    from kinspect.filters.recordfilters import RecordFilter
     from kinspect.output.tally import Tally
 
 SHOWN = 20
@@ -25,8 +25,6 @@ def filter_hint(tally: Tally) -> str:
     """The hint, a line about the last filter that left anything out: it left out all that the others passed to it."""
     options = [*tally.options]
     asked = max(tally.seen, key=options.index)
-    before = options[: options.index(asked)]
-    which = f" that passes {', '.join(before)}" if before else ""
     kinds = tally.seen[asked]
     there = [_there(kind, counts) for kind, counts in kinds.items() if counts]
     if kinds and not there:
@@ -35,17 +33,26 @@ def filter_hint(tally: Tally) -> str:
         there[0] = f"{meant} {there[0]}"
     if definition_of(asked).cuts in TIMES:
         there = _span(tally)
-    return "; ".join([f"no exchange{which} passes {asked}", *there])
+    return "; ".join([f"no exchange{_which(options, asked)} passes {asked}", *there])
 
 
-def record_hint(seen: Mapping[str, LeftOut]) -> str | None:
-    """The same of records, of the last filter that left out what has values; None if none did."""
-    for option, left in reversed([*seen.items()]):
-        if left.counts:
-            meant = _meant(left.wanted, {left.kind: left.counts})
-            there = f"{meant} {_there(left.kind, left.counts)}".strip()
-            return f"no record passes {option}; {there}"
-    return None
+def record_hint(chosen: RecordFilter) -> str | None:
+    """The same of records; None if no filter left any out."""
+    options = chosen.options
+    asked = next((option for option in reversed(options) if option in chosen.left_out), None)
+    if asked is None:
+        return None
+    there = []
+    if (left := chosen.seen.get(asked)) is not None and left.counts:
+        meant = _meant(left.wanted, {left.kind: left.counts})
+        there = [f"{meant} {_there(left.kind, left.counts)}".strip()]
+    return "; ".join([f"no record{_which(options, asked)} passes {asked}", *there])
+
+
+def _which(options: list[str], asked: str) -> str:
+    """Which ones the last filter was asked of: those that the ones before it let pass."""
+    before = options[: options.index(asked)]
+    return f" that passes {', '.join(before)}" if before else ""
 
 
 def _meant(wanted: list[str], kinds: Mapping[str, ValueCounts]) -> str:

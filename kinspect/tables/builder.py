@@ -62,7 +62,7 @@ class TableBuilder:
             self._make(ROW, row)
             self._bytes += row["key_size"] or 0
             self._bytes += row["value_size"] or 0
-            self._bytes += sum(_HEADER_BYTES + len(header["value"] or "") for header in row["headers"])
+            self._bytes += sum(_HEADER_BYTES + len(str(header["value"])) for header in row["headers"])
             if self._bytes >= _BYTES:
                 yield from self.rest()
 

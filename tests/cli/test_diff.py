@@ -1,12 +1,15 @@
 """`kinspect diff`."""
 
 import csv
+import gzip
 import io
 import json
 
 import pytest
 from support.captures import CAPTURES
 from support.hostile import dangerous, hostile
+
+from kinspect.output.cells import cell
 
 OLD, NEW = CAPTURES / "3.6.2/txn_java.pcap.gz", CAPTURES / "4.1.2/txn_java.pcap.gz"
 BRIEF = "--answer", "brokers", "--answer", "latency"
@@ -21,7 +24,7 @@ def test_formats_have_the_same_rows(kinspect):
     lines = kinspect("diff", OLD, NEW, *BRIEF, "--format", "jsonl").out.splitlines()
     assert [json.loads(line) for line in lines] == rows
     cells = [*csv.DictReader(io.StringIO(kinspect("diff", OLD, NEW, *BRIEF, "--format", "csv").out))]
-    assert [json.loads(row["row"]) for row in cells] == [row["row"] for row in rows]
+    assert [row["row"] for row in cells] == [str(cell(row["row"])) for row in rows]
     table = kinspect("diff", OLD, NEW, *BRIEF, "--format", "table", "--wide").out
     assert table.splitlines()[-1] == f"next: kinspect brokers {NEW}"
     assert len(table.splitlines()) == len(rows) + 3
@@ -39,7 +42,9 @@ def test_exit_status(kinspect):
     assert status(NEW, "nowhere.pcap") == 1
 
 
-@pytest.mark.parametrize("arguments", [("--answer", "summary"), ("--answer", "x"), ("--threshold", "1")])
+@pytest.mark.parametrize(
+    "arguments", [("--answer", "summary"), ("--answer", "x"), ("--threshold", "1"), ("--threshold", "nan")]
+)
 def test_what_makes_no_sense_is_refused(kinspect, arguments):
     found = kinspect("diff", OLD, NEW, *arguments)
     assert (found.status, found.out) == (2, "")
@@ -50,6 +55,21 @@ def test_filters_are_for_both(kinspect):
     found = json.loads(kinspect("diff", OLD, NEW, "--api", "Metadata", "--answer", "latency").out)
     assert found["rows"] == []
     assert found["before"]["filters"] == found["after"]["filters"] == ["--api"]
+
+
+def test_a_slip_in_a_filter_is_told(kinspect):
+    lines = kinspect("diff", NEW, NEW, "--topic", "txn_java-ot", "--format", "table").out.splitlines()
+    assert lines[0] == "nothing was compared"
+    assert lines[1].startswith("BEFORE: no exchange passes --topic; did you mean txn_java-out, txn_java-in?")
+
+
+def test_what_a_capture_may_lack_fails_nothing(kinspect, tmp_path):
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes(gzip.decompress(NEW.read_bytes())[:20_000])
+    found = kinspect("diff", NEW, cut, "--fail-on", "went")
+    rows = json.loads(found.out)["rows"]
+    assert {row["caveat"] is None for row in rows if row["change"] == "went"} == {False}
+    assert found.status == 3
 
 
 def test_a_folder_is_one_capture(kinspect, tmp_path):

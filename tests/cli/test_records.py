@@ -262,3 +262,10 @@ def test_a_table_marks_records_whose_crc_is_wrong(kinspect, tmp_path):
     rows = kinspect("records", path, "--format", "table", "--payload", "text", "--wide").out
     assert "bad CRC: nano_7" in rows
     assert "bad CRC" not in kinspect("records", NANO, "--format", "table").out
+
+
+@pytest.mark.parametrize("jobs", [(), ("--jobs", 2)])
+def test_the_last_filter_that_left_anything_out_is_named(kinspect, jobs):
+    path = CAPTURES / "4.1.2/txn_java.pcap.gz"
+    found = kinspect("records", path, "--topic", "txn_java-out", "--offset", "99..", *jobs)
+    assert found.err.splitlines()[-1] == "no record that passes --topic passes --offset"

@@ -24,7 +24,10 @@ from kinspect import records_of
 from kinspect.kafka.view.view import View, iso_time
 from kinspect.protocol import Message, encode_request, encode_response
 from kinspect.tables.arrowcolumns import schema_of
+from kinspect.tables.builder import TableBuilder
 from kinspect.tables.parquet import OPEN_FILES, PartFiles
+from kinspect.tables.rows import open_table
+from kinspect.tables.tablenames import RECORD_ROWS
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 FOLDERS = sorted({path.parent for path in CAPTURES.rglob("*.pcap*")})
@@ -118,6 +121,15 @@ def test_rows_of_records_are_those_of_the_command(kinspect, tmp_path, path, opti
                 header["value"] = orjson.loads(header["value"])
         assert shown == other
         assert str(row["date"]) == other["timestamp"][:10]
+
+
+def test_headers_may_be_numbers():
+    row = next(iter(records_of(CAPTURES / "4.1.2/txn_java.pcap.gz", payload="json")))
+    row["headers"] = [{"key": "retries", "value": 3, "value_encoding": "json"}]
+    builder = TableBuilder({RECORD_ROWS: open_table(RECORD_ROWS, None, View())}, "run", None)
+    assert [*builder.add_rows([row])] == []
+    ((_, made),) = builder.rest()
+    assert made.to_pylist()[0]["headers"][0]["value"] == "3"
 
 
 def test_records_are_a_table_of_their_own(kinspect, tmp_path):

@@ -12,8 +12,10 @@ NAMES_KEPT: Final = 100_000
 NAME_MOST: Final = 320
 """Characters of a name: a Kubernetes namespace and a pod have 317 at most."""
 TOLD_MOST: Final = 16
-"""Notes on one address and port: what uses it changes with the connections."""
+"""Notes on one end of connections between the same addresses and ports, which may come one after the other."""
 
+End = tuple[str, int]
+"""An address as text, and a port."""
 HostPort = tuple[str, int | None]
 """An address as text; with a port, or None for all of its ports."""
 
@@ -38,12 +40,12 @@ class _EndNote(NamedTuple):
 
 
 class HostNames:
-    """Names by address, and names and processes by address and port.
+    """Names by address, and names and processes by the ends of connections.
 
     What was given (`--names`) counts for all lines; what a packet tells, or stands before a packet, for lines that end
     with that packet or later. A name of an address and port stands before one of the address, what was given before
-    what was told, and the first name that was told of an address before later ones. Of a port, which connections use
-    one after the other, the latest note counts that belongs to the connection.
+    what was told, and the first name that was told of an address before later ones. Of an end of a connection, the
+    latest note counts that belongs to the connection.
     """
 
     __slots__ = ("_at", "_given", "_notes", "_told", "known")
@@ -51,7 +53,7 @@ class HostNames:
     def __init__(self, given: Mapping[HostPort, str] | None = None) -> None:
         self._given = dict(given or {})
         self._told: dict[str, tuple[LineKey, str]] = {}
-        self._at: dict[tuple[str, int], list[_EndNote]] = {}
+        self._at: dict[tuple[End, End], list[_EndNote]] = {}
         self._notes = 0
         self.known = bool(self._given)
         """True if there is any name or process."""
@@ -63,39 +65,40 @@ class HostNames:
             self._told[ip] = key, name
             self.known = True
 
-    def learn_end(self, ip: str, port: int, name: str | None, process: str | None, key: LineKey) -> None:
-        """Learn what is at an address and port, for lines from `key` on."""
-        told = self._at.get((ip, port))
+    def learn_end(self, end: End, other: End, name: str | None, process: str | None, key: LineKey) -> None:
+        """Learn what is at an end of a connection, for its lines from `key` on. `other`: the other end."""
+        told = self._at.get((end, other))
         if told is not None and told[-1][1:] == (name, process):
             return
         if self._notes >= NAMES_KEPT or (told is not None and len(told) >= TOLD_MOST):
             return
         self._notes += 1
-        self._at.setdefault((ip, port), []).append(_EndNote(key, name, process))
+        self._at.setdefault((end, other), []).append(_EndNote(key, name, process))
         self.known = True
 
-    def of(self, client: tuple[str, int], broker: tuple[str, int], key: LineKey) -> EndNames:
+    def of(self, client: End, broker: End, key: LineKey) -> EndNames:
         """What is known of a connection's ends for its line of `key`."""
         if not self.known:
             return NO_NAMES
-        return EndNames(self._name(client, key), self._name(broker, key), self._noted(client, key).process)
+        at_client, at_broker = self._noted(client, broker, key), self._noted(broker, client, key)
+        names = self._name(client, at_client, key), self._name(broker, at_broker, key)
+        return EndNames(*names, at_client.process)
 
-    def _name(self, end: tuple[str, int], key: LineKey) -> str | None:
+    def _name(self, end: End, noted: _EndNote, key: LineKey) -> str | None:
         ip = end[0]
         given = self._given
         if given:
             name = given.get(end) or given.get((ip, None))
             if name is not None:
                 return name
-        name = self._noted(end, key).name
-        if name is not None:
-            return name
+        if noted.name is not None:
+            return noted.name
         learned = self._told.get(ip)
         return learned[1] if learned is not None and learned[0] < key else None
 
-    def _noted(self, end: tuple[str, int], key: LineKey) -> _EndNote:
+    def _noted(self, end: End, other: End, key: LineKey) -> _EndNote:
         """The latest note on an end before the line of `key`, since its connection's first frame."""
-        for told in reversed(self._at.get(end, ())):
+        for told in reversed(self._at.get((end, other), ())):
             if told.key < key:
                 return told if told.key[1] >= key[2] else _NOTHING
         return _NOTHING
