@@ -14,6 +14,7 @@ from kinspect.capture import Timeline, open_timeline
 from kinspect.capture.rotation import Rotation
 from kinspect.capture.save import SaveFiles, SaveOptions
 from kinspect.capture.source import can_reopen
+from kinspect.capture.writer import section
 from kinspect.cli import progress
 from kinspect.cli.completions import files
 from kinspect.cli.interrupt import Interrupt, LateError
@@ -41,13 +42,16 @@ from kinspect.cli.types import SIZE
 from kinspect.errors import CaptureError, KinspectError
 from kinspect.exports.choice import Choice
 from kinspect.exports.chosenpackets import SPANS_KEPT, ChosenPackets
-from kinspect.exports.packetcopy import PacketCopy, resolution, section_of
+from kinspect.exports.packetcopy import DECRYPTED, REDACTED, PacketCopy, resolution, section_of
 from kinspect.output import JSONL
 from kinspect.sink import CONNECTION, EXCHANGE, SUMMARY
 from kinspect.wording import counted
 
 if TYPE_CHECKING:
-    from kinspect.exports.plaintext import PlainStreams
+    from collections.abc import Sequence
+
+    from kinspect.cli.redactedexport import RedactedExport
+    from kinspect.exports.plaintext import PlainPacket, PlainStreams
 
 STREAM = "/dev/stdout"
 COMPRESSED = (".gz", ".zst", ".lz4", ".xz", ".bz2")
@@ -71,6 +75,24 @@ WRITTEN = (
         help="Write what was inside TLS as plain TCP, in packets made anew, and no secrets.",
     ),
     click.option(
+        "--redact",
+        is_flag=True,
+        help="Write a capture that can be sent out: with pseudonyms in place of all texts, bytes and addresses that are"
+        " not Kafka's own, in packets made anew.",
+    ),
+    click.option(
+        "--redact-key",
+        type=click.Path(),
+        metavar="FILE",
+        help="Make pseudonyms with the key in FILE, the same in each export. A file that is not there is written.",
+        shell_complete=files,
+    ),
+    click.option(
+        "--keep-unknown",
+        is_flag=True,
+        help="Keep bytes of these connections that are in no message that could be read, as they are.",
+    ),
+    click.option(
         "--split",
         type=SIZE,
         help="Begin a new file before FILE gets larger, as OUT_00001_20261121151919.pcapng: each can be read alone.",
@@ -78,6 +100,9 @@ WRITTEN = (
 )
 EXPORT_RULES = (
     OptionRule("decrypted", "{} is for --packets connection", f"packets={EXCHANGE}"),
+    OptionRule("redact", "{} is for --packets connection", f"packets={EXCHANGE}"),
+    OptionRule("comments", "{} say what --redact replaces", "redact"),
+    OptionRule(("redact_key", "keep_unknown"), "{} is for --redact", unless="redact"),
     OptionRule("split", "{} is for -o FILE", unless="path"),
 )
 
@@ -143,10 +168,12 @@ def _write(run: ReadRun, choice: Choice, read: Timeline, saving: SaveOptions) ->
     shows = progress.wanted(run.options.values["progress"])
     shown = progress.of_reading(again, "writing") if shows else None
     try:
-        saved = SaveFiles(saving, section_of(read.findings) + resolution(read.findings), 0)
-        copy = PacketCopy(again, read.findings, saved)
+        redacts = run.options.values["redact"]
+        begin = section() if redacts else section_of(read.findings) + resolution(read.findings)
+        saved = SaveFiles(saving, begin, 0)
+        copy = PacketCopy(again, read.findings, saved, REDACTED if redacts else DECRYPTED)
         try:
-            _copy(run, choice, again, copy, shown)
+            redacted = _copy(run, choice, again, copy, shown)
         finally:
             saved.close(())
     except CaptureError as error:
@@ -162,14 +189,16 @@ def _write(run: ReadRun, choice: Choice, read: Timeline, saving: SaveOptions) ->
     choice.report.append(
         f"{counted(copy.packets, 'packet')} of {counted(choice.connections, 'connection')} written{told}{pieces}"
     )
-    decrypted = run.options.values["decrypted"]
+    if redacted is not None:
+        choice.report += redacted.report(None if saving.path == STREAM else saved.names)
+    decrypted = run.options.values["decrypted"] or redacts
     if secret := 0 if decrypted else sum(any(run.inspector.secrets_of([each])) for each in choice.randoms):
         choice.report.append(
             f"secrets of {counted(secret, 'TLS connection')} are in it: whoever has it reads these"
         )
     if choice.comments is not None and choice.comments.left_out:
         choice.report.append(f"comments left out for want of room: {choice.comments.left_out:,}")
-    if read.findings.resolved_left_out:
+    if read.findings.resolved_left_out and not redacts:
         choice.report.append(
             f"name resolution blocks left out for want of room: {read.findings.resolved_left_out:,}"
         )
@@ -182,29 +211,34 @@ def _write(run: ReadRun, choice: Choice, read: Timeline, saving: SaveOptions) ->
 
 def _copy(
     run: ReadRun, choice: Choice, again: Timeline, copy: PacketCopy, shown: progress.ProgressLine | None
-) -> None:
-    caps, lines = make_caps(run.options.values), run.inspector.secrets_of(choice.randoms)
+) -> RedactedExport | None:
+    values, caps = run.options.values, make_caps(run.options.values)
+    lines = run.inspector.secrets_of(choice.randoms)
     chosen = ChosenPackets(choice.spans, caps)
-    plain: PlainStreams | None = None
-    if run.options.values["decrypted"]:
+    made: PlainStreams | RedactedExport | None = None
+    redacted: RedactedExport | None = None
+    if values["redact"]:
+        from kinspect.cli import redactedexport  # loads what decrypts
+
+        made = redacted = redactedexport.RedactedExport(values, choice, run.inspector, b"".join(lines))
+    elif values["decrypted"]:
         from kinspect.exports.plaintext import PlainStreams  # loads what decrypts
 
-        plain = PlainStreams(choice.encrypted(), b"".join(lines), caps)
+        made = PlainStreams(choice.encrypted(), b"".join(lines), caps)
     else:
         copy.secrets(lines)
     comments = choice.comments
     with suppress(LateError), run.interrupt.breakable():
         for block in run.interrupt.guard(iter(again)):
             indexes = chosen.of(block)
-            if plain is not None:
-                made = plain.feed(chosen.segments)
-                indexes = [index for index in indexes if block.first_frame + index not in plain.taken]
-                copy.mix(block, indexes, made, comments)
-            else:
-                copy.mix(block, indexes, (), comments)
+            packets: Sequence[PlainPacket] = ()
+            if made is not None:
+                packets, indexes = made.replaced(chosen.segments, block, indexes)
+            copy.mix(block, indexes, packets, comments)
             copy.flush()
             if shown is not None:
                 shown.update()
-        if plain is not None:
-            copy.mix(None, (), plain.finish(), comments)
+        if made is not None:
+            copy.mix(None, (), made.finish(), comments)
             copy.flush()
+    return redacted

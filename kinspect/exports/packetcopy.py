@@ -38,8 +38,11 @@ _NUMBERS: Final = {
 }
 _MICROSECONDS, _NANOSECONDS = 6, 9
 _NO_TIME: Final = (1 << 64) - 1
-_MADE: Final = interface_block(101, "decrypted")
-"""The interface of packets that no capture has (LINKTYPE_RAW)."""
+_RAW_IP: Final = 101
+"""LINKTYPE_RAW."""
+DECRYPTED: Final = "decrypted"
+REDACTED: Final = "redacted"
+"""Interfaces of packets that no capture has."""
 _BEFORE_PACKET: Final = 28
 """Bytes of a packet block before the packet."""
 _BEFORE_SIMPLE: Final = 12
@@ -99,9 +102,13 @@ def resolution(findings: Findings) -> bytes:
 
 
 class PacketCopy:
-    """Writes packets of the timeline into `files`. `findings`: those of the captures, read before to their end."""
+    """Writes packets of the timeline into `files`. `findings`: those of the captures, read before to their end; `made`:
+    the interface of packets that are made."""
 
-    def __init__(self, timeline: Timeline, findings: Findings, files: SaveFiles) -> None:
+    def __init__(
+        self, timeline: Timeline, findings: Findings, files: SaveFiles, made: str = DECRYPTED
+    ) -> None:
+        self._made = interface_block(_RAW_IP, made)
         self._files = files
         self._blocks: list[bytes] = []
         self._interfaces: dict[tuple[bytes, int], int] = {}
@@ -159,7 +166,7 @@ class PacketCopy:
         self.packets += 1
 
     def _make(self, made: PlainPacket, comments: Sequence[bytes]) -> None:
-        interface, time, size = self.interface(_MADE), made.time, len(made.data)
+        interface, time, size = self.interface(self._made), made.time, len(made.data) + made.missing
         # Of the packets made of one, the last one has the end of what is commented on.
         added = written_options(*((COMMENT, each) for each in comments)) if comments and made.last else b""
         self._blocks.append(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from struct import pack
 from typing import Final, NamedTuple
 
-from kinspect.model import ACK, FIN, RST, SYN, Caps, Counts, Progress, Segment
+from kinspect.model import ACK, FIN, RST, SYN, Block, Caps, Counts, Progress, Segment
 from kinspect.tcp import Connection, Reassembler
 from kinspect.tcp.connection import NullHandler, StreamHandler
 from kinspect.tcp.flowkeys import pair
@@ -15,12 +16,16 @@ from kinspect.tls.keylog import KeyLog
 
 PSH: Final = 0x08
 _TCP: Final = 6
+_U32: Final = 0xFFFFFFFF
 _IPV4_BYTES: Final = 4
 _WINDOW: Final = 0xFFFF
-_UNKNOWN_LOSS: Final = 1 << 16
+UNKNOWN_LOSS: Final = 1 << 16
 """Bytes by which numbers go on where it is not known how many were lost."""
-_LARGEST: Final = 1 << 15
+LARGEST: Final = 1 << 15
 """Bytes of a packet; TLS records are shorter."""
+
+
+Address = tuple[bytes, int]
 
 
 class Encrypted(NamedTuple):
@@ -34,12 +39,13 @@ class Encrypted(NamedTuple):
 
 class PlainPacket(NamedTuple):
     """An IP packet made of plaintext. `frame`: of the packet that the bytes came in; `last`: it is the last one made of
-    that."""
+    that; `missing`: bytes at its end that were not captured."""
 
     frame: int
     time: int | None
     data: bytes
     last: bool = False
+    missing: int = 0
 
 
 class PlainStreams:
@@ -70,6 +76,13 @@ class PlainStreams:
             if segment[4] & RST and (stream := self._streams.get(pair(segment[0]))) is not None:
                 stream.reset()
         return self._taken()
+
+    def replaced(
+        self, segments: list[Segment], block: Block, indexes: Sequence[int]
+    ) -> tuple[list[PlainPacket], list[int]]:
+        """Take a block's segments; return what was made of them, and which of the chosen packets stay beside it."""
+        made = self.feed(segments)
+        return made, [index for index in indexes if block.first_frame + index not in self.taken]
 
     def finish(self) -> list[PlainPacket]:
         """The packets that the end of the run completes."""
@@ -140,36 +153,40 @@ class _PlainConnection:
             self._put(direction, time, frame, RST | ACK)
 
     def _plain(self, direction: int, time: int | None, frame: int, plaintext: bytes) -> None:
-        for start in range(0, len(plaintext), _LARGEST):
-            self._put(direction, time, frame, PSH | ACK, plaintext[start : start + _LARGEST])
+        for start in range(0, len(plaintext), LARGEST):
+            self._put(direction, time, frame, PSH | ACK, plaintext[start : start + LARGEST])
 
     def _lost(self, direction: int, time: int | None, frame: int, size: int | None) -> None:
-        self._numbers[direction] += _UNKNOWN_LOSS if size is None else size
+        self._numbers[direction] += UNKNOWN_LOSS if size is None else size
 
     def _put(self, direction: int, time: int | None, frame: int, flags: int, payload: bytes = b"") -> None:
         if self._until is not None and frame > self._until:
             return
-        (source, source_port), (target, target_port) = self._ends[direction], self._ends[1 - direction]
         numbers, self._packets = self._numbers, self._packets + 1
         acknowledged = numbers[1 - direction] if flags & ACK else 0
-        head = pack(
-            ">HHIIBBHHH",
-            source_port,
-            target_port,
-            numbers[direction] & 0xFFFFFFFF,
-            acknowledged & 0xFFFFFFFF,
-            5 << 4,
-            flags,
-            _WINDOW,
-            0,
-            0,
-        )
-        segment = head + payload
-        pseudo = source + target + pack(">II", len(segment), _TCP)
-        segment = segment[:16] + pack(">H", _checksum(pseudo + segment)) + segment[18:]
-        header = _ip_header(source, target, len(segment), self._packets)
-        self._made.append(PlainPacket(frame, time, header + segment))
+        source, target = self._ends[direction], self._ends[1 - direction]
+        data = tcp_packet(source, target, numbers[direction], acknowledged, flags, payload, self._packets)
+        self._made.append(PlainPacket(frame, time, data))
         numbers[direction] += len(payload) + bool(flags & (SYN | FIN))
+
+
+def tcp_packet(
+    source: Address,
+    target: Address,
+    seq: int,
+    ack: int,
+    flags: int,
+    payload: bytes,
+    number: int,
+    missing: int = 0,
+) -> bytes:
+    """The IP packet of that number of a connection. `missing`: bytes of its payload that were not captured."""
+    head = pack(">HHIIBBHHH", source[1], target[1], seq & _U32, ack & _U32, 5 << 4, flags, _WINDOW, 0, 0)
+    segment = head + payload
+    if not missing:
+        pseudo = source[0] + target[0] + pack(">II", len(segment), _TCP)
+        segment = segment[:16] + pack(">H", _checksum(pseudo + segment)) + segment[18:]
+    return _ip_header(source[0], target[0], len(segment) + missing, number) + segment
 
 
 def _ip_header(source: bytes, target: bytes, size: int, number: int) -> bytes:

@@ -560,6 +560,34 @@ def configs() -> dict[str, Config]:
     return found
 
 
+_WORD_FORMS: Final = {"@number": r"\d{1,3}", "@version": r"\d{1,2}(\.\d{1,2}){1,2}"}
+"""Words of the table that stand for all that are of a form."""
+
+
+def is_own_word(path: str, text: str) -> bool:
+    """True if a text in the field of this dotted path, in snake case, is one of Kafka's own words. Of fields that the
+    table says nothing about none is."""
+    below, _, name = path.rpartition(".")
+    within = f"{below.rpartition('.')[2]}.{name}"
+    for words in (_words().get(within), _words().get(name)):
+        if words is not None:
+            if text in words or ("@configs" in words and text in configs()):
+                return True
+            return any(re.fullmatch(form, text) for word, form in _WORD_FORMS.items() if word in words)
+    return False
+
+
+@cache
+def _words() -> dict[str, frozenset[str]]:
+    """Kafka's own words by the fields that may hold them."""
+    found = {}
+    for line in _text("words.txt").splitlines():
+        if not line.startswith("#"):
+            fields, _, words = line.partition(" | ")
+            found.update(dict.fromkeys(fields.split(), frozenset(words.split())))
+    return found
+
+
 def traits(name: str) -> dict[int, str]:
     """The trait of each API that has it, by key."""
     return _column(name)

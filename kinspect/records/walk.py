@@ -103,7 +103,7 @@ def _read(data: bytes, reader: RecordSetReader, aligned: bool) -> RecordSet:
     end = len(data)
     if not end:
         return result  # the usual response to a Fetch that waited: not worth an import
-    position = 0 if aligned else _first_boundary(data)
+    position = 0 if aligned else first_boundary(data)
     result.partial_bytes = position
     for _ in range(reader.max_batches):
         if position == end:
@@ -262,7 +262,7 @@ def _no_batch(data: bytes, position: int, result: RecordSet) -> int:
     return position + _PREFIX.size + size
 
 
-def _first_boundary(data: bytes) -> int:
+def first_boundary(data: bytes) -> int:
     """Position of the first v2 batch whose header, length and CRC-32C fit, or the end of `data`."""
     end = len(data)
     unpack = v2.HEADER.unpack_from

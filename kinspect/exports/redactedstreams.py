@@ -1,0 +1,363 @@
+"""Streams with redacted messages, as packets made anew: one for each that had their bytes, at its time.
+
+What is in place of a message has its own length, so the streams have numbers of their own. Bytes in no message that was
+read are left out: there the streams have holes, as where bytes were lost.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from struct import pack
+from typing import Final, NamedTuple
+
+from kinspect.exports.plaintext import LARGEST, PSH, UNKNOWN_LOSS, Encrypted, PlainPacket, tcp_packet
+from kinspect.exports.pseudonyms import Pseudonyms
+from kinspect.exports.redactedmessage import Redaction
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.exchange.lines import Line
+from kinspect.kafka.wire.message import WireMessage
+from kinspect.model import ACK, FIN, RST, SYN, Counts, Progress, Segment
+from kinspect.pipeline import Inspector
+from kinspect.tcp import Connection, Reassembler
+from kinspect.tcp.connection import StreamHandler
+from kinspect.tls.decryptor import Decryptor
+from kinspect.tls.keylog import KeyLog
+
+PACKETS_WAIT: Final = 50_000
+"""Packets of a connection that wait for the end of a message. Of a longer one the first bytes are left out."""
+BYTES_WAIT: Final = 64 << 20
+"""Bytes of packets that wait for earlier ones of other connections."""
+_REPEATABLE: Final = 1 << 18
+"""Bytes of a direction that can be sent again."""
+_LARGEST_GAP: Final = 60_000
+"""Bytes that may be cut from a packet."""
+
+_LOST: Final = 0x100
+"""No flag of TCP: bytes were lost."""
+_LOST_UNKNOWN: Final = 0x300
+"""Nobody knows how many."""
+
+
+class _Event(NamedTuple):
+    """What a packet showed of a direction: the bytes from `start` to `end` of the stream. `cut`: the snap length cut
+    them off; `again`: they were sent before; `flags`: what it began or ended."""
+
+    direction: int
+    time: int | None
+    frame: int
+    start: int
+    end: int
+    cut: bool = False
+    again: bool = False
+    flags: int = 0
+    raw: bytes | None = None
+
+
+class _Piece(NamedTuple):
+    """Bytes in place of those from `start` to `end` of the original stream: `size` from `begin` on in the new one, of
+    which `data` are written. `goes_on`: packets behind these had bytes of a message too, which become zeros."""
+
+    start: int
+    end: int
+    begin: int
+    size: int
+    data: bytes
+    goes_on: bool = False
+
+    def place(self, offset: int) -> int:
+        """The place in the new stream of an offset in the original one."""
+        at = min(max(offset - self.start, 0), self.end - self.start)
+        return self.begin + (
+            at if self.size == self.end - self.start else at * self.size // (self.end - self.start)
+        )
+
+
+class RedactedStreams:
+    """Makes packets of the chosen connections, by their first frames. `inspector`: reads the messages; its lines come
+    as they arrive. `keeps`: bytes that are not understood are not left out."""
+
+    def __init__(
+        self,
+        encrypted: dict[int, Encrypted],
+        secrets: bytes,
+        inspector: Inspector,
+        redaction: Redaction,
+        pseudonyms: Pseudonyms,
+        keeps: bool,
+    ) -> None:
+        self.left_out = 0
+        """Bytes of streams that are in no message that was read, and were left out, or kept."""
+        self.lines: list[Line] = []
+        """Exchanges that were read since they were last taken."""
+        self._encrypted = encrypted
+        self._keylog = KeyLog(secrets)
+        self._inspector = inspector
+        self._redaction = redaction
+        self._pseudonyms = pseudonyms
+        self.keeps = keeps
+        self._tcp = Reassembler(self._open, inspector.caps, Counts(), Progress())
+        self._streams: dict[int, _RedactedConnection] = {}
+        self._made: list[tuple[int, int, PlainPacket]] = []
+        self._number = 0
+        self._bytes = 0
+        self.current: Segment | None = None
+
+    def feed(self, segments: list[Segment]) -> list[PlainPacket]:
+        """Take the next segments of the chosen packets; return packets in the order of frames."""
+        for segment in segments:
+            self.current = segment
+            self._tcp.feed([segment])
+        self._inspector.feed_segments(segments)
+        self._take()
+        return list(self._released())
+
+    def finish(self) -> list[PlainPacket]:
+        """The packets that the end of the run completes."""
+        self.current = None
+        self._tcp.flush()
+        for _ in self._inspector.finish():
+            pass
+        self._take()
+        return list(self._released())
+
+    def make(self, packet: PlainPacket) -> None:
+        """Take a packet."""
+        self._number += 1
+        self._bytes += len(packet.data)
+        heappush(self._made, (packet.frame, self._number, packet))
+
+    def _open(self, connection: Connection) -> StreamHandler:
+        first = connection.start_frame
+        found = self._encrypted.get(first)
+        stream = _RedactedConnection(connection, found, self._keylog, self, self._pseudonyms)
+        self._streams[first] = stream
+        return stream
+
+    def _take(self) -> None:
+        """Replace the messages that were read, and write what can be."""
+        for _, _, line in self._inspector.arrived():
+            if isinstance(line, Exchange):
+                self.lines.append(line)
+                stream = self._streams.get(line.key[2])
+                if stream is not None:
+                    for message in (line.request, line.response):
+                        if message is not None:
+                            stream.put(message, self._redaction.message(message, line), line)
+        for first, stream in list(self._streams.items()):
+            stream.write()
+            if stream.is_over:
+                del self._streams[first]
+
+    def _released(self) -> Iterator[PlainPacket]:
+        waits = [stream.waits for stream in self._streams.values() if stream.waits is not None]
+        first = min(waits, default=None)
+        made = self._made
+        while made and (first is None or made[0][0] < first or self._bytes > BYTES_WAIT):
+            packet = heappop(made)[2]
+            self._bytes -= len(packet.data)
+            yield packet
+
+
+class _RedactedConnection:
+    """A stream handler: notes which packets had which bytes, until it is known what is in place of them."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        encrypted: Encrypted | None,
+        keylog: KeyLog,
+        owner: RedactedStreams,
+        pseudonyms: Pseudonyms,
+    ) -> None:
+        self._owner, self._connection = owner, connection
+        self._ends = tuple((pseudonyms.address(ip), port) for ip, port in connection.addresses)
+        self._client = 0 if connection.syn is None else connection.syn
+        self._decryptor: Decryptor | None = None
+        if encrypted is not None:
+            self._client = encrypted.client
+            self._decryptor = Decryptor(keylog, encrypted.client, self._plain, self._lost)
+        self._events: deque[_Event] = deque()
+        self._waiting: tuple[dict[int, _Piece], dict[int, _Piece]] = ({}, {})
+        self._placed: tuple[deque[_Piece], deque[_Piece]] = (deque(), deque())
+        self._offsets = [0, 0]
+        self._reached = [0, 0]
+        self._next = [1, 1]
+        self._told = [1, 1]
+        """Numbers that the other side acknowledges."""
+        self._packets = 0
+        self._closed = False
+        begin, frame = connection.start_time, connection.start_frame
+        if connection.syn is not None or encrypted is not None:
+            for direction, flags in ((self._client, SYN), (1 - self._client, SYN | ACK), (self._client, ACK)):
+                self._event(direction, begin, frame, 0, flags=flags)
+
+    # ------------------------------------------------------------------ events of the reassembly
+
+    def data(self, direction: int, time: int | None, frame: int, buffer: bytes, start: int, end: int) -> None:
+        if self._decryptor is not None:
+            self._decryptor.data(direction, time, frame, buffer, start, end)
+            return
+        self._event(direction, time, frame, end - start, raw=buffer[start:end] if self._owner.keeps else None)
+
+    def gap(self, direction: int, time: int | None, frame: int, size: int, cause: str) -> None:
+        if self._decryptor is not None:
+            self._decryptor.gap(direction, time, frame, size)
+            return
+        if cause != "snaplen":
+            self._event(direction, time, frame, size, flags=_LOST)
+            return
+        last = self._events[-1] if self._events else None
+        if last is not None and last[:3] == (direction, time, frame) and not last.flags and not last.again:
+            # What was captured of the packet.
+            self._events[-1] = last._replace(end=last.end + size, cut=True)
+            self._offsets[direction] += size
+        else:
+            self._event(direction, time, frame, size, cut=True)
+
+    def conflict(self, direction: int, size: int) -> None: ...
+
+    def repeated(self, direction: int, start: int, end: int) -> None:
+        current = self._owner.current
+        if self._decryptor is None and current is not None:
+            self._events.append(_Event(direction, current[1], current[9], start, end, again=True))
+
+    def fin(self, direction: int, time: int | None, frame: int) -> None:
+        self._event(direction, time, frame, 0, flags=FIN | ACK)
+
+    def closed(self, time: int | None, frame: int, reason: str) -> None:
+        if self._decryptor is not None:
+            self._decryptor.closed(False)
+        if reason == "reset" and self._connection.reset is not None:
+            when, at, direction = self._connection.reset
+            self._event(direction, when, at, 0, flags=RST | ACK)
+        self._closed = True
+
+    def _plain(self, direction: int, time: int | None, frame: int, plaintext: bytes) -> None:
+        self._event(direction, time, frame, len(plaintext), raw=plaintext if self._owner.keeps else None)
+
+    def _lost(self, direction: int, time: int | None, frame: int, size: int | None) -> None:
+        self._event(direction, time, frame, size or 0, flags=_LOST if size is not None else _LOST_UNKNOWN)
+
+    def _event(
+        self,
+        direction: int,
+        time: int | None,
+        frame: int,
+        size: int,
+        cut: bool = False,
+        flags: int = 0,
+        raw: bytes | None = None,
+    ) -> None:
+        start = self._offsets[direction]
+        self._offsets[direction] += size
+        self._events.append(_Event(direction, time, frame, start, start + size, cut, False, flags, raw))
+
+    # ------------------------------------------------------------------ what is in place of them
+
+    def put(self, message: WireMessage, found: tuple[bytes, int] | None, exchange: Exchange) -> None:
+        """Take what is in place of a message, and how many bytes that were captured are not; None: it is left out."""
+        if found is None or message.raw is None:
+            return
+        made, left = found
+        is_request = message.direction == "request"
+        direction = self._side(exchange) if is_request else 1 - self._side(exchange)
+        size = message.size + len(made) + left - len(message.raw)
+        start = message.offset
+        piece = _Piece(start, start + 4 + message.size, 0, 4 + size, pack(">i", size) + made, True)
+        if start >= self._reached[direction]:
+            self._waiting[direction][start] = piece
+
+    def _side(self, exchange: Exchange) -> int:
+        """The client's direction."""
+        ends, own = exchange.connection, self._connection.addresses
+        if own[0][1] == own[1][1]:
+            return self._client
+        return 0 if own[0][1] == ends.client_port else 1
+
+    @property
+    def waits(self) -> int | None:
+        """The first frame whose packet is not written yet."""
+        return self._events[0].frame if self._events else None
+
+    @property
+    def is_over(self) -> bool:
+        return self._closed and not self._events
+
+    def write(self) -> None:
+        """Write packets, up to one that a message is not known of yet."""
+        while self._events:
+            event = self._events[0]
+            given_up = self._closed or len(self._events) > PACKETS_WAIT
+            if not event.again and not self._place(event, given_up):
+                return
+            self._events.popleft()
+            self._write(event)
+
+    def _place(self, event: _Event, given_up: bool) -> bool:
+        """True once it is known what is in place of the bytes up to the event's last one."""
+        direction = event.direction
+        waiting, placed = self._waiting[direction], self._placed[direction]
+        while (at := self._reached[direction]) < event.end:
+            piece = waiting.pop(at, None)
+            if piece is None:
+                if not given_up:
+                    return False
+                stop = min([each for each in waiting if each > at] + [event.end])
+                size, data = stop - at, b""
+                if not event.flags & _LOST and not event.cut:
+                    self._owner.left_out += size
+                    if event.raw is not None:
+                        data = event.raw[at - event.start :][:size]
+                piece = _Piece(at, stop, 0, size, data)
+            placed.append(piece._replace(begin=self._next[direction]))
+            self._next[direction] += piece.size
+            self._reached[direction] = piece.end
+        while placed and placed[0].end < min(event.start, self._reached[direction] - _REPEATABLE):
+            placed.popleft()
+        return True
+
+    def _write(self, event: _Event) -> None:
+        direction = event.direction
+        if event.flags & _LOST_UNKNOWN == _LOST_UNKNOWN:
+            self._next[direction] += UNKNOWN_LOSS
+        elif event.flags and not event.flags & _LOST:
+            syn = event.flags & SYN
+            self._packet(event, 0 if syn else self._next[direction], b"", event.flags)
+            self._next[direction] += bool(event.flags & FIN)
+            self._told[direction] = self._next[direction]
+        for begin, data, hole in self._parts(event):
+            behind = len(data) % LARGEST or min(len(data), LARGEST)
+            for at in range(0, len(data) - behind, LARGEST):
+                self._packet(event, begin + at, data[at : at + LARGEST], PSH | ACK)
+            missing = hole if event.cut and hole <= _LARGEST_GAP else 0
+            if data or missing:
+                self._packet(
+                    event, begin + len(data) - behind, data[len(data) - behind :], PSH | ACK, missing
+                )
+            self._told[direction] = max(self._told[direction], begin + len(data) + hole)
+
+    def _parts(self, event: _Event) -> Iterator[tuple[int, bytes, int]]:
+        """The parts of the new stream that stand for the event's bytes: where each begins, its bytes, and the number of
+        those that are missing behind them."""
+        begin, joined = 0, b""
+        for piece in self._placed[event.direction]:
+            if piece.start < event.end and event.start < piece.end:
+                low, high = piece.place(event.start), piece.place(event.end)
+                data = piece.data[low - piece.begin : high - piece.begin]
+                if not data and piece.goes_on and not event.cut and not event.flags:
+                    data = bytes(high - low)
+                begin, joined = begin if joined else low, joined + data
+                if low + len(data) < high:
+                    yield begin, joined, high - low - len(data)
+                    joined = b""
+        if joined:
+            yield begin, joined, 0
+
+    def _packet(self, event: _Event, seq: int, payload: bytes, flags: int, missing: int = 0) -> None:
+        self._packets += 1
+        own, other = self._ends[event.direction], self._ends[1 - event.direction]
+        ack = self._told[1 - event.direction] if flags & ACK else 0
+        data = tcp_packet(own, other, seq, ack, flags, payload, self._packets, missing)
+        self._owner.make(PlainPacket(event.frame, event.time, data, missing=missing))
