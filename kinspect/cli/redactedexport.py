@@ -66,6 +66,10 @@ class RedactedExport:
         """Read these files, and tell what is as it was in them. None: what was written cannot be read again."""
         did = "kept" if self._streams.keeps else "left out"
         told = [f"{did}, as not understood: {counted(self._streams.left_out, 'byte')}"]
+        if self._streams.too_long:
+            told.append(
+                f"left out, as a message took too many packets: {counted(self._streams.too_long, 'byte')}"
+            )
         if paths is None:
             return [*told, "standard output was not read back"]
         found = Shapes()

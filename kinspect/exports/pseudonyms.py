@@ -25,7 +25,9 @@ _KEPT_RUN: Final = 3
 """Most marks in a row that stay: they are what a name is built of, as in `a.b` or `host:9092`."""
 _BLOCK: Final = 64
 """Characters beyond ASCII change within a block of so many: one script, and one length in UTF-8."""
-_TEXTS_KEPT: Final = 1 << 16
+_TEXTS_KEPT: Final = 1 << 14
+_KEPT_MOST: Final = 256
+"""Characters of a text whose pseudonym is kept."""
 _CLASSES: Final = {
     character: (alphabet, alphabet.index(character))
     for alphabet in (
@@ -33,11 +35,11 @@ _CLASSES: Final = {
         ascii_uppercase,
         digits,
         f"{punctuation} ",
-        "".join(map(chr, range(32))),
+        "".join(map(chr, (*range(32), 127))),
     )
     for character in alphabet
 }
-_MARKS: Final = frozenset(f"{punctuation} ") | frozenset(map(chr, range(32)))
+_MARKS: Final = frozenset(f"{punctuation} ")
 _USER: Final = "User:"
 """Kafka's type of principals, before their names."""
 _LOOPBACK: Final = frozenset({IPv4Address("127.0.0.1").packed, IPv6Address("::1").packed})
@@ -51,11 +53,15 @@ class Pseudonyms:
 
     def __init__(self, key: bytes) -> None:
         self._key = shake_256(key).digest(KEY_BYTES)
-        self.text = lru_cache(_TEXTS_KEPT)(self._text)
-        """Text in place of a text: letters, digits and characters beyond ASCII are replaced by others of their kind."""
+        self._short_text = lru_cache(_TEXTS_KEPT)(self._text)
+        self._order = lru_cache(_TEXTS_KEPT)(self._order_of)
         self.address = lru_cache(_TEXTS_KEPT)(self._address)
         """An address in place of one of 4 or 16 bytes: two have as many first bits in common as those that they stand
         for. That of no host, and that of the host itself, stay."""
+
+    def text(self, value: str) -> str:
+        """Text in place of a text: letters, digits and characters beyond ASCII are replaced by others of their kind."""
+        return self._short_text(value) if len(value) <= _KEPT_MOST else self._text(value)
 
     def raw_text(self, value: bytes) -> bytes:
         """The bytes of a text in place of those of another, of the same length; they need not be UTF-8."""
@@ -67,6 +73,8 @@ class Pseudonyms:
 
     def data(self, value: bytes) -> bytes:
         """Bytes in place of bytes, of the same length."""
+        if len(value) == 1:
+            return bytes([self._alone(b"byte", value[0], 256)])
         half = len(value) // 2
         halves = [value[:half], value[half:]]
         for number in range(_BYTE_ROUNDS):
@@ -105,6 +113,8 @@ class Pseudonyms:
         return "".join(result)
 
     def _numbers(self, numbers: Sequence[int], alphabets: Sequence[str]) -> list[int]:
+        if len(numbers) == 1:
+            return [self._alone(alphabets[0].encode(), numbers[0], len(alphabets[0]))]
         half = len(numbers) // 2
         sizes = [list(map(len, alphabets[:half])), list(map(len, alphabets[half:]))]
         halves = [list(numbers[:half]), list(numbers[half:])]
@@ -117,6 +127,17 @@ class Pseudonyms:
                 for at, (each, size) in enumerate(zip(halves[own], sizes[own], strict=True))
             ]
         return halves[0] + halves[1]
+
+    def _alone(self, form: bytes, number: int, size: int) -> int:
+        """A number in place of one below `size`: the next in an order that the key makes, so none stays."""
+        order = self._order(form, size)
+        return order[(order.index(number) + 1) % size]
+
+    def _order_of(self, form: bytes, size: int) -> list[int]:
+        """The numbers below `size`, by the key."""
+        return sorted(
+            range(size), key=lambda each: self._stream(b"alone" + form, 0, bytes([each]), KEY_BYTES)
+        )
 
     def _address(self, value: bytes) -> bytes:
         if value in _KEPT_ADDRESSES:

@@ -48,6 +48,8 @@ _EMBEDDED: Final = {
     ("ConsumerGroupMemberMetadataValue", "metadata"): "ConsumerProtocolSubscription",
 }
 """Messages that are in the bytes of fields, behind their version."""
+_STATUSES: Final = frozenset({"invalid_request", "invalid_token", "insufficient_scope"})
+"""Why OAUTHBEARER's logins are refused (RFC 6750, section 3.1)."""
 _READERS: Final = {reader[0]: reader[1] for reader in GROUP_BYTES.values()}
 
 
@@ -210,6 +212,7 @@ class Redaction:
         if token.startswith(b"e=") and token[2:].decode("ascii", "replace") in SERVER_ERRORS:
             return token
         if (status := refusal(token)) is not None and token.startswith(b"{"):
+            status = status if status in _STATUSES else self._to.text(status)
             return json.dumps({"status": status}).encode().ljust(len(token))
         if user is None:
             return bytes(len(token))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from heapq import heappop, heappush
+from itertools import takewhile
 from struct import pack
 from typing import Final, NamedTuple
 
@@ -26,13 +27,14 @@ from kinspect.tls.decryptor import Decryptor
 from kinspect.tls.keylog import KeyLog
 
 PACKETS_WAIT: Final = 50_000
-"""Packets of a connection that wait for the end of a message. Of a longer one the first bytes are left out."""
+"""Packets of a connection that wait for the end of a message. Of a longer one the first bytes are left out, and never
+kept: they may yet be understood."""
 BYTES_WAIT: Final = 64 << 20
 """Bytes of packets that wait for earlier ones of other connections."""
 _REPEATABLE: Final = 1 << 18
 """Bytes of a direction that can be sent again."""
-_LARGEST_GAP: Final = 60_000
-"""Bytes that may be cut from a packet."""
+_LARGEST_GAP: Final = 0xFFFF - LARGEST - 0xFF
+"""Bytes that may be cut from a packet, which holds as many as `LARGEST`, and its headers."""
 
 _LOST: Final = 0x100
 """No flag of TCP: bytes were lost."""
@@ -89,6 +91,8 @@ class RedactedStreams:
     ) -> None:
         self.left_out = 0
         """Bytes of streams that are in no message that was read, and were left out, or kept."""
+        self.too_long = 0
+        """Bytes that were left out as their message took too many packets."""
         self.lines: list[Line] = []
         """Exchanges that were read since they were last taken."""
         self._encrypted = encrypted
@@ -266,8 +270,13 @@ class _RedactedConnection:
         size = message.size + len(made) + left - len(message.raw)
         start = message.offset
         piece = _Piece(start, start + 4 + message.size, 0, 4 + size, pack(">i", size) + made, True)
-        if start >= self._reached[direction]:
-            self._waiting[direction][start] = piece
+        reached = self._reached[direction]
+        if start < reached < piece.end:
+            # Its first bytes were given up.
+            self._owner.too_long += piece.end - reached
+            piece = _Piece(reached, piece.end, 0, piece.end - reached, b"")
+        if piece.start >= reached:
+            self._waiting[direction][piece.start] = piece
 
     def _side(self, exchange: Exchange) -> int:
         """The client's direction."""
@@ -307,9 +316,12 @@ class _RedactedConnection:
                 stop = min([each for each in waiting if each > at] + [event.end])
                 size, data = stop - at, b""
                 if not event.flags & _LOST and not event.cut:
-                    self._owner.left_out += size
-                    if event.raw is not None:
-                        data = event.raw[at - event.start :][:size]
+                    if not self._closed:
+                        self._owner.too_long += size
+                    else:
+                        self._owner.left_out += size
+                        if event.raw is not None:
+                            data = event.raw[at - event.start :][:size]
                 piece = _Piece(at, stop, 0, size, data)
             placed.append(piece._replace(begin=self._next[direction]))
             self._next[direction] += piece.size
@@ -342,16 +354,17 @@ class _RedactedConnection:
         """The parts of the new stream that stand for the event's bytes: where each begins, its bytes, and the number of
         those that are missing behind them."""
         begin, joined = 0, b""
-        for piece in self._placed[event.direction]:
-            if piece.start < event.end and event.start < piece.end:
-                low, high = piece.place(event.start), piece.place(event.end)
-                data = piece.data[low - piece.begin : high - piece.begin]
-                if not data and piece.goes_on and not event.cut and not event.flags:
-                    data = bytes(high - low)
-                begin, joined = begin if joined else low, joined + data
-                if low + len(data) < high:
-                    yield begin, joined, high - low - len(data)
-                    joined = b""
+        # Those of the last bytes stand at the end.
+        pieces = takewhile(lambda piece: piece.end > event.start, reversed(self._placed[event.direction]))
+        for piece in reversed([piece for piece in pieces if piece.start < event.end]):
+            low, high = piece.place(event.start), piece.place(event.end)
+            data = piece.data[low - piece.begin : high - piece.begin]
+            if not data and piece.goes_on and not event.cut and not event.flags:
+                data = bytes(high - low)
+            begin, joined = begin if joined else low, joined + data
+            if low + len(data) < high:
+                yield begin, joined, high - low - len(data)
+                joined = b""
         if joined:
             yield begin, joined, 0
 

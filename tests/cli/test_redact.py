@@ -14,6 +14,8 @@ from support.pcap import ACK, PSH
 
 import kinspect as package
 from kinspect.errors import TruncatedCaptureError
+from kinspect.exports import redactedstreams
+from kinspect.exports.pseudonyms import Pseudonyms
 from kinspect.protocol import schema
 from kinspect.records import batches
 
@@ -231,3 +233,24 @@ def test_standard_output_is_not_read_back():
     result = subprocess.run(arguments, capture_output=True, check=True)
     assert b"standard output was not read back" in result.stderr
     assert b"redacted" in result.stdout
+
+
+def test_bytes_that_wait_too_long_are_left_out_and_never_kept(redacted, tmp_path, monkeypatch):
+    monkeypatch.setattr(redactedstreams, "PACKETS_WAIT", 2)
+    client = Client("a-certain-client")
+    topics = [{"name": f"a-certain-topic-{number}"} for number in range(20_000)]
+    client.ask(3, 1, {"topics": topics}, {"topics": topics[:1]})
+    path = tmp_path / "long.pcap"
+    path.write_bytes(recorded(client))
+    said, out = redacted(path, "--keep-unknown")
+    assert re.search(r"left out, as a message took too many packets: \d{3},\d{3} bytes", said)
+    assert b"certain" not in out.read_bytes()
+
+
+def test_no_value_stays():
+    for number in range(50):
+        to = Pseudonyms(bytes([number]) * 32)
+        for text in ("a", "7", "é", "-a-", "\x7f\x7f"):
+            assert to.text(text) != text
+        assert to.data(b"\0") != b"\0"
+        assert len({to.data(bytes([each])) for each in range(256)}) == 256
