@@ -23,6 +23,7 @@ EXTRAS = {
         "jsonschema": "jsonschema",
         "google.protobuf": "protobuf",
     },
+    "report": {"jinja2": "jinja2", "matplotlib": "matplotlib"},
     "spark": {"pyspark": "pyspark", "google.protobuf": "protobuf", "pandas": "pandas", "pyarrow": "pyarrow"},
 }
 """By extra: each module that is imported, and the package that has it, as `pyproject.toml` names it."""

@@ -115,6 +115,16 @@ class RecordStore(Generic[R]):
         """Keys and records."""
         return list(self._records.items())
 
+    def rekey(self, key_of: Callable[[tuple[Any, ...]], tuple[Any, ...]]) -> None:
+        """Give the records other keys; those that get the same one are added up."""
+        before, self._records = self._records, {}
+        for old, record in before.items():
+            key = key_of(old)
+            if key in self._records:
+                self._records[key].merge(record)
+            else:
+                self._records[key] = record
+
     def merge(self, other: RecordStore[R]) -> None:
         """Add the records of another part of the run."""
         answer = self._answer

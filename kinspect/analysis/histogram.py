@@ -35,6 +35,11 @@ class Histogram:
         self._count = 0
         self._greatest = 0
 
+    @property
+    def size(self) -> int:
+        """Number of its buckets."""
+        return len(self._buckets)
+
     def has(self, ns: int) -> bool:
         """True if a duration needs no new bucket."""
         return _bucket(ns) in self._buckets

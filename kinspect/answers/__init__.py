@@ -30,6 +30,7 @@ OTHER_COMMANDS = frozenset(
         "pipeline",
         "read",
         "records",
+        "report",
         "schema",
         "telemetry",
     }

@@ -191,6 +191,10 @@ class Cells:
         row = self.rows[number]
         return _line({column: (self._texts[column][number], column.style(row)) for column in widths}, widths)
 
+    def texts(self, number: int) -> dict[Column, str]:
+        """The cells of a row, uncut."""
+        return {column: cells[number] for column, cells in self._texts.items()}
+
     def details(self, number: int) -> list[str]:
         """The lines below a row, escaped."""
         row, meaning = self.rows[number], self.layout.meaning
