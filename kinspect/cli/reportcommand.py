@@ -30,6 +30,7 @@ from kinspect.cli.options import (
 )
 from kinspect.cli.readrun import open_run, run_options
 from kinspect.cli.schemaoption import SCHEMA
+from kinspect.errors import KinspectError
 from kinspect.extras import need
 from kinspect.output import JSONL, Style
 
@@ -46,9 +47,7 @@ def report(captures: tuple[str, ...], jobs: int | None, **values: Any) -> int:
     It is for -o FILE, and for a browser; nothing in it asks a network. CAPTURE is what `kinspect read` takes. All
     filters must match; what they leave out is not counted. It needs the extra: pip install 'kinspect[report]'.
     """
-    if values["output"] is None:
-        raise click.UsageError("-o FILE says where the page goes; -o - is standard output")
-    usage(lambda: need("report", "report"))
+    usage(lambda: _check(values))
     counted = AnswerCounter({**{name: open_answer(name) for name in answers()}, OVER_TIME: OverTime()})
     asked = run_options(
         {**NOT_ASKED, **LINES_ALONE, **values, "format_name": JSONL, "emit": sorted(counted.lines)}, captures
@@ -73,3 +72,9 @@ def report(captures: tuple[str, ...], jobs: int | None, **values: Any) -> int:
         asked.values["quiet"] = True
         status = run.close(summary)
     return interrupt.status or status
+
+
+def _check(values: dict[str, Any]) -> None:
+    if values["output"] is None:
+        raise KinspectError("-o FILE says where the page goes; -o - is standard output")
+    need("report", "report")

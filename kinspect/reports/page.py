@@ -38,28 +38,28 @@ MARKUP = 12
 Object = dict[str, Any]
 
 
-class TableColumn(NamedTuple):
+class ReportColumn(NamedTuple):
     """A column of a table. `right`: it holds numbers."""
 
     title: str
     right: bool
 
 
-class TableRow(NamedTuple):
+class ReportRow(NamedTuple):
     """A row of a table: its cells, each with what it is sorted by (None: by its text), and lines on it."""
 
     cells: list[tuple[str, Any]]
     lines: list[str]
 
 
-class AnswerTable(NamedTuple):
+class ReportTable(NamedTuple):
     """The table of an answer. `left_out`: rows that it has no room for; `empty`: the text in place of rows; `lacks`:
     lines on what was not counted or not seen."""
 
     name: str
     help: str
-    columns: list[TableColumn]
-    rows: list[TableRow]
+    columns: list[ReportColumn]
+    rows: list[ReportRow]
     left_out: int
     notes: list[str]
     empty: str
@@ -169,12 +169,12 @@ def _plots(slots: Sequence[Row], groups: Object | None) -> list[Plot]:
     return Plots(slots, sorted(bands)).all()
 
 
-def _table(found: Object, style: Style) -> AnswerTable:
+def _table(found: Object, style: Style) -> ReportTable:
     made, capture = definition_of(found["answer"]), found["capture"]
     rows = made.ordered(found["rows"])
     cells = Cells(made, rows[:TABLE_ROWS], style, address_texts(capture))
     sorts = {key.title: key.name for key in made.keys if key.kind in SORTED}
-    shown: list[TableRow] = []
+    shown: list[ReportRow] = []
     room = TABLE_SIZE
     for number, row in enumerate(cells.rows):
         each = [
@@ -185,11 +185,11 @@ def _table(found: Object, style: Style) -> AnswerTable:
         room -= sum(len(text) + MARKUP for text in (*(text for text, _ in each), *lines))
         if room < 0:
             break
-        shown.append(TableRow(each, lines))
-    return AnswerTable(
+        shown.append(ReportRow(each, lines))
+    return ReportTable(
         found["answer"],
         made.help,
-        [TableColumn(column.title, column.right) for column in cells.widths],
+        [ReportColumn(column.title, column.right) for column in cells.widths],
         shown,
         len(rows) - len(shown),
         [escape(note) for note in made.notes(rows, capture)] if rows else [],

@@ -377,6 +377,13 @@ def test_telemetry(kinspect, sample, form):
     assert not shows(PAYLOAD, shown)
 
 
+def test_report(kinspect, sample):
+    found = kinspect("report", sample.path, "-o", "-")
+    assert found.status == 0
+    assert not shows(SECRET, found.out.encode())
+    assert not shows(PAYLOAD, found.out.encode())
+
+
 WITH_BODIES = {each.__name__: each for each in (python, explorer, rows_of_spark)}
 
 
@@ -494,7 +501,7 @@ def test_messages_of_errors(kinspect, sample, tmp_path):
 def test_all_outputs_are_known():
     """What is added here is to be searched above."""
     assert {*commands()} - {*answers()} == set(
-        "read live records telemetry diff export explore decode schema pipeline completion".split()
+        "read live records report telemetry diff export explore decode schema pipeline completion".split()
     )
     options = {each.name for each in fields(View) if each.init}
     assert options == set("records payload show_secrets int64 fields body nulls users max_line".split())

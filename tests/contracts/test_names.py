@@ -16,7 +16,7 @@ OF_BOTH = {"connection"}
 LINES = 74_600
 """Most lines of the package: code, docstrings and blank ones. It is lowered when lines go, and raised only by what a
 new command or format needs: `records` with its `--format kcat` and `--split`, `live --records-only`, `export`, what
-payloads are by their registry, `telemetry`, the explorer's page of records, `diff`, and `export --redact`, were the
+payloads are by their registry, `telemetry`, the explorer's page of records, `diff`, `export --redact` and `report` were the
 last. What else is added beyond it has to replace something. That no files need each other in a circle is import-
 linter's contract."""
 
