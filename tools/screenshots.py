@@ -1,7 +1,7 @@
-"""`make screenshots`: pictures of the explorer and the live view with real captures, for README.md and docs/.
+"""`make screenshots`: pictures of the explorer, the live view and a report with real captures, for README.md and docs/.
 
 With `--check` nothing is written: the text of each picture is compared with that of a new one, and the exit status
-is 1 if there are differences.
+is 1 if there are differences. Chromium makes those of the report, which are pixels and not compared.
 """
 
 from __future__ import annotations
@@ -10,9 +10,12 @@ import asyncio
 import difflib
 import html
 import re
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import replay
@@ -20,6 +23,7 @@ from atrest import Loop, press
 from cells import WIDTH, in_cells
 from console_blocks import ROOT
 
+from kinspect.cli import main as command
 from kinspect.kafka.view.view import View
 from kinspect.tui.app import Explorer
 from kinspect.tui.index.indexer import Inputs
@@ -63,6 +67,11 @@ LIVE_PICTURES = {
 }
 """Pictures of the live view: the capture whose packets it shows as if they came now, the size of the screen, and the
 keys pressed before the first frame."""
+
+
+REPORT = "captures/4.4.0/groups_classic.pcap.gz"
+REPORT_PICTURES = {"report": (1280, 1250, 1), "report-dark": (500, 1200, 0)}
+"""Pictures of the report of a capture: width and height, and Chromium's number for a page that is light or dark."""
 
 
 async def _taken(picture: Picture, loop: Loop) -> str:
@@ -121,6 +130,23 @@ def differences(made: dict[str, str]) -> str:
     return "\n".join(found)
 
 
+def take_report() -> None:
+    """Put the pictures of a report into docs/images."""
+    with tempfile.TemporaryDirectory() as folder:
+        page = Path(folder) / "report.html"
+        command(["report", REPORT, "-o", str(page), "--utc", "-q"])
+        browser = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
+        for name, (width, height, scheme) in REPORT_PICTURES.items():
+            options = [
+                f"--user-data-dir={folder}/own",
+                f"--window-size={width},{height}",
+                f"--blink-settings=preferredColorScheme={scheme}",
+                f"--screenshot={IMAGES / f'{name}.png'}",
+            ]
+            subprocess.run([*browser, *options, page.as_uri()], check=True, capture_output=True)
+            print(f"docs/images/{name}.png")
+
+
 def main(arguments: Sequence[str]) -> int:
     made = make()
     if "--check" in arguments:
@@ -131,6 +157,7 @@ def main(arguments: Sequence[str]) -> int:
     for name, svg in made.items():
         (IMAGES / f"{name}.svg").write_text(svg, "utf-8")
         print(f"docs/images/{name}.svg")
+    take_report()
     return 0
 
 
