@@ -141,7 +141,8 @@ class Plots:
                 # It alone leaves out labels where there are many.
                 axes.yaxis.set_minor_formatter(LogFormatter())
             else:
-                axes.set_ylim(bottom=0)
+                most = max((value or 0 for curve in curves for value in curve.values), default=0)
+                axes.set_ylim(0, None if most else 1)
                 axes.yaxis.set_major_locator(MaxNLocator(5, integer=name == "connections"))
             if len(curves) > 1:
                 figure.legend(loc="outside upper right", ncols=len(curves), frameon=False)
