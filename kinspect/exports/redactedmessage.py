@@ -40,6 +40,8 @@ _UNALIGNED: Final = "unaligned_records"
 _CONTROL_KEY: Final = 4
 _VERSION: Final = 2
 _CORRELATION_ID: Final = 4
+_LOSSES: Final = ("gap", "truncated_capture")
+"""Problems of messages that go on behind bytes that are missing."""
 _MARKER: Final = "EndTxnMarker"
 _EMBEDDED: Final = {
     **{place: reader[0] for place, reader in GROUP_BYTES.items()},
@@ -90,7 +92,10 @@ class Redaction:
         if layout is None:
             body = self._to.data(raw[start:])
         else:
-            body = self.struct(layout, raw, start, len(raw), is_cut=not message.complete)
+            lost = any(
+                problem.code in _LOSSES and problem.side == message.direction for problem in exchange.problems
+            )
+            body = self.struct(layout, raw, start, len(raw), is_cut=lost and not message.complete)
         message.forget()
         return head + body, self._left
 

@@ -13,7 +13,7 @@ from support.decoded import keylog_beside
 from support.pcap import ACK, PSH
 
 import kinspect as package
-from kinspect.errors import TruncatedCaptureError
+from kinspect.errors import CaptureError
 from kinspect.exports import redactedstreams
 from kinspect.exports.pseudonyms import Pseudonyms
 from kinspect.protocol import schema
@@ -46,7 +46,7 @@ def redacted(kinspect, tmp_path):
 
     def run(*arguments):
         result = kinspect("export", "--force", "-o", path, "--redact", "--redact-key", key, *arguments)
-        assert result.status in (0, 3), result.err
+        assert result.status in (0, 1, 3), result.err
         return result.err, path
 
     return run
@@ -54,7 +54,7 @@ def redacted(kinspect, tmp_path):
 
 def exchanges(path, *keys):
     given = {"keylog": keys[0]} if keys else {}
-    with suppress(TruncatedCaptureError), package.read(path, **given) as run:
+    with suppress(CaptureError), package.read(path, **given) as run:
         yield from run
 
 
@@ -94,17 +94,25 @@ def is_kept(value):
     try:
         return ip_address(text.removeprefix("/")).is_loopback
     except ValueError:
-        return text in OWN or re.fullmatch(r"\d+(\.\d+)*|[\W_\0]*|A{20}\w\w", text) is not None
+        # Records of internal topics may have nothing but numbers and words.
+        words = re.findall(r"[ -~]{4,}", text)
+        return re.fullmatch(r"\d+(\.\d+)*|[\W_\0]*|A{20}\w\w", text) is not None or (
+            all(any(each in word for word in OWN) for each in words)
+        )
 
 
 @pytest.mark.parametrize("path", PARTS, ids=lambda path: str(path.relative_to(CAPTURES)))
 def test_captures(redacted, path):
     keys = [keylog_beside(path)] if keylog_beside(path).exists() else []
     told_of, out = redacted(path, *(["--keylog", *keys] if keys else []))
-    equal, others = READ_BACK.search(told_of).groups()
-    orphans = sum(each.outcome == "orphan" for each in exchanges(path, *keys))
-    assert int((others or "0").replace(",", "")) <= orphans, told_of
-    assert int(equal.replace(",", "")) or orphans
+    read = [*exchanges(path, *keys)]
+    found = READ_BACK.search(told_of)
+    if found is None:
+        assert not read
+        return
+    equal, others = (int((count or "0").replace(",", "")) for count in found.groups())
+    assert others <= sum(each.outcome == "orphan" for each in read), told_of
+    assert equal + others == len(read)
     hay = [out.read_bytes(), *told(out)]
     joined = b"\n".join(hay)
     assert sorted(each for each in told(path, *keys) if each in joined) == []

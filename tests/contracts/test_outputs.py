@@ -72,7 +72,8 @@ from kinspect.output import Opening
 
 name, capture = sys.argv[1:]
 exchanges = list(kinspect.read(capture))
-preload({"explore": False, "metrics": None, "format_name": name, "otlp": None})
+asked = {"explore": False, "records_only": False, "schema_registry": None, "metrics": None, "otlp": None}
+preload({**asked, "format_name": name})
 before = set(sys.modules)
 stream = io.TextIOWrapper(io.BytesIO())
 sink = open_sink(name, Opening(stream, View(records=True, payload="text")))
