@@ -20,6 +20,7 @@ from kinspect.kafka.wire.learnednames import LearnedNames
 from kinspect.model import Block, Segment
 from kinspect.ownfile import open_target
 from kinspect.pipeline import Inspector
+from kinspect.run import Run
 from kinspect.sink import EXCHANGE
 from kinspect.tls.keylog import KeyLog
 from kinspect.wording import counted
@@ -76,9 +77,8 @@ class RedactedExport:
         timeline = open_timeline(tuple(paths))
         inspector = self._inspector(LearnedNames(), KeyLog(b""))
         try:
-            for block in timeline:
-                found.add(inspector.feed(block))
-            found.add(inspector.finish())
+            for lines in Run(timeline, inspector).pieces():
+                found.add(lines)
         finally:
             timeline.close()
         equal = self._shapes.equal(found)

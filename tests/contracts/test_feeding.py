@@ -8,8 +8,9 @@ import kinspect
 PACKAGE = Path(kinspect.__file__).parent
 FEEDING = {"add_found", "expect_secrets", "feed_segments", "finish", "idle"}
 """What an inspector is told of its input, beside `feed`, which parts of the core have too."""
-WHERE = {"pipeline.py", "run.py", "tables/request.py"}
-"""The last one makes inspectors that wait for secrets from the beginning."""
+WHERE = {"exports/redactedstreams.py", "pipeline.py", "run.py", "tables/request.py"}
+"""The first one reads messages from the segments that it writes anew; the last one makes inspectors that wait for
+secrets from the beginning."""
 
 
 def calls(path):
