@@ -79,7 +79,7 @@ def test_filters(kinspect, capture, options, expected):
     [
         ["--api", "Metdata"],
         ["--since", "soon"],
-        ["--host", "localhost"],
+        ["--host", "10.0.0.0/99"],
         ["--port", "99999"],
         ["--since", "+2s", "--until", "+1s"],
         ["--limit", "0"],

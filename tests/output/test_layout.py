@@ -22,7 +22,7 @@ def found():
 
 def cells(found):
     answer = definition_of(found["answer"])
-    return layout.Cells(answer, answer.split(found["rows"])[0], Style(utc=True))
+    return layout.Cells(answer, answer.split(found["rows"])[0], Style(utc=True), {})
 
 
 @pytest.mark.parametrize("name", FULL)

@@ -419,7 +419,8 @@ from kinspect.cli.preload import preload
 url, capture = sys.argv[1:]
 exchanges = list(kinspect.read(capture))
 values = {"otlp": url, "otlp_signals": "logs,metrics,spans", "otlp_sample": 1.0, "semconv": None}
-preload({**values, "explore": False, "metrics": None, "format_name": "none"})
+given = {"explore": False, "records_only": False, "schema_registry": None, "metrics": None, "format_name": "none"}
+preload({**values, **given})
 before = set(sys.modules)
 from kinspect.cli.otlpoptions import make_otlp
 from kinspect.cli.otlpsink import OtlpSink
