@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -133,40 +133,65 @@ def _run(
     fails: Callable[[Row], bool] | None,
     values: dict[str, Any],
 ) -> int:
-    counted = AnswerCounter({name: answer})
     if values["quiet"] and values["progress"] is None:
         values["progress"] = False
-    asked = run_options(
-        {**NOT_ASKED, **LINES_ALONE, **values, "format_name": JSONL, "emit": sorted(counted.lines)}, captures
-    )
-    counted.serve(asked.filter)
-    timeline = open_timeline(captures, skew_ns=make_caps(asked.values).skew_ns)
     interrupt = Interrupt()
-    run = open_run(asked, timeline, interrupt, counted)
-    run.counts_errors = False
+    counted = CountedCaptures({name: answer}, captures, values, interrupt, captures)
     failed = False
     with interrupt:
-        summary = read_counted(run, timeline, jobs)
-        if not run.nothing_read:
-            span = run.tally.first, run.tally.last
-            run.note_stop()
-            (found,) = counted.objects(
-                summary, run.inspector.names, span, run.filter.options, nothing_passed(run), run.ended
-            )
+        if objects := counted.objects(jobs):
+            (found,) = objects
             failed = fails is not None and any(map(fails, found["rows"]))
             answerobject.write(
                 found,
                 answer_format(values),
-                run.stream,
+                counted.run.stream,
                 make_style(values),
                 make_next_command(captures, values),
             )
-        asked.values["quiet"] = True
-        status = max(run.close(summary), FOUND if failed else 0)
+        status = max(counted.close(), FOUND if failed else 0)
     return interrupt.status or status
 
 
-def read_counted(run: ReadRun, timeline: Timeline, jobs: int | None) -> dict[str, Any]:
+class CountedCaptures:
+    """Captures whose exchanges answers count. `inputs`: files that the output must not overwrite."""
+
+    def __init__(
+        self,
+        counting: Mapping[str, Answer],
+        captures: Sequence[str],
+        values: dict[str, Any],
+        interrupt: Interrupt,
+        inputs: Sequence[str],
+    ) -> None:
+        self._counted = AnswerCounter(counting)
+        lines = {"format_name": JSONL, "emit": sorted(self._counted.lines)}
+        self._asked = run_options({**NOT_ASKED, **LINES_ALONE, **values, **lines}, inputs)
+        self._counted.serve(self._asked.filter)
+        self._timeline = open_timeline(captures, skew_ns=make_caps(self._asked.values).skew_ns)
+        self.run = open_run(self._asked, self._timeline, interrupt, self._counted)
+        self.run.counts_errors = False
+        self._summary: dict[str, Any] | None = None
+
+    def objects(self, jobs: int | None) -> list[dict[str, Any]]:
+        """Count all exchanges, with so many processes; return the answers' objects, none if nothing could be read."""
+        run = self.run
+        self._summary = _read_counted(run, self._timeline, jobs)
+        if run.nothing_read:
+            return []
+        span = run.tally.first, run.tally.last
+        run.note_stop()
+        return self._counted.objects(
+            self._summary, run.inspector.names, span, run.filter.options, nothing_passed(run), run.ended
+        )
+
+    def close(self) -> int:
+        """Close the output; return the exit status."""
+        self._asked.values["quiet"] = True
+        return self.run.close(self._summary)
+
+
+def _read_counted(run: ReadRun, timeline: Timeline, jobs: int | None) -> dict[str, Any]:
     """Count all exchanges; return the `summary` line's object."""
     count = processes(jobs, timeline)
     if count == 1:

@@ -12,17 +12,13 @@ import orjson
 from kinspect.answers import open_answer
 from kinspect.answers.answerobject import CSV, INDENTED, JSON, SCHEMA_VERSION, TABLE
 from kinspect.answers.comparison import CHANGES, FACTOR, KEYS, WENT, comparable, differences
-from kinspect.answers.counter import AnswerCounter
 from kinspect.answers.nextcommand import PLACE
-from kinspect.capture import Timeline, open_timeline
 from kinspect.cli.answerscommand import (
     FOUND,
-    NOT_ASKED,
     SHOWN,
+    CountedCaptures,
     answer_format,
     make_next_command,
-    nothing_passed,
-    read_counted,
 )
 from kinspect.cli.completions import files, words
 from kinspect.cli.interrupt import Interrupt
@@ -31,21 +27,18 @@ from kinspect.cli.options import (
     INPUT,
     JOBS,
     LIMITS,
-    LINES_ALONE,
     OUTPUT_FILE,
     Sectioned,
-    make_caps,
     make_style,
     options,
     usage,
 )
 from kinspect.cli.outfile import STANDARD
-from kinspect.cli.readrun import ReadRun, open_run, run_options
+from kinspect.cli.readrun import ReadRun
 from kinspect.cli.schemaoption import SCHEMA
 from kinspect.cli.types import Factor
 from kinspect.errors import KinspectError
 from kinspect.jsontext import escape_json
-from kinspect.output import JSONL
 
 ANY = "any"
 OWN = (
@@ -99,10 +92,14 @@ def diff(
         values["progress"] = False
     sides = _files(before), _files(after)
     interrupt = Interrupt()
+
+    def counted(captures: tuple[str, ...], inputs: tuple[str, ...], **own: Any) -> CountedCaptures:
+        counting = {name: open_answer(name) for name in asked}
+        return CountedCaptures(counting, captures, {**values, "quiet": True, **own}, interrupt, inputs)
+
     with interrupt:
-        first = _Side(asked, sides[0], {**values, "output": STANDARD}, interrupt)
-        second = _Side(asked, sides[1], values, interrupt, [*sides[0], *sides[1]])
-        old, new = first.read(jobs), second.read(jobs)
+        first, second = counted(sides[0], (), output=STANDARD), counted(sides[1], (*sides[0], *sides[1]))
+        old, new = first.objects(jobs), second.objects(jobs)
         found: Object | None = None
         if old and new:
             rows = differences(old, new, threshold)
@@ -114,45 +111,6 @@ def diff(
         if any(fails in (ANY, change) for fails in fail_on for change in sure):
             status = max(status, FOUND)
     return interrupt.status or status
-
-
-class _Side:
-    """One of the captures, counted. `inputs`: files that the output must not overwrite."""
-
-    def __init__(
-        self,
-        names: list[str],
-        captures: tuple[str, ...],
-        values: Object,
-        interrupt: Interrupt,
-        inputs: list[str] | None = None,
-    ) -> None:
-        self.counted = AnswerCounter({name: open_answer(name) for name in names})
-        lines = sorted(self.counted.lines)
-        asked = run_options(
-            {**NOT_ASKED, **LINES_ALONE, **values, "quiet": True, "format_name": JSONL, "emit": lines},
-            inputs or (),
-        )
-        self.counted.serve(asked.filter)
-        self.timeline: Timeline = open_timeline(captures, skew_ns=make_caps(asked.values).skew_ns)
-        self.run: ReadRun = open_run(asked, self.timeline, interrupt, self.counted)
-        self.run.counts_errors = False
-        self.summary: Object | None = None
-
-    def read(self, jobs: int | None) -> list[Object]:
-        """The objects of the answers; none if nothing could be read."""
-        self.summary = read_counted(self.run, self.timeline, jobs)
-        if self.run.nothing_read:
-            return []
-        run = self.run
-        span = run.tally.first, run.tally.last
-        run.note_stop()
-        return self.counted.objects(
-            self.summary, run.inspector.names, span, run.filter.options, nothing_passed(run), run.ended
-        )
-
-    def close(self) -> int:
-        return self.run.close(self.summary)
 
 
 def _asked(names: tuple[str, ...]) -> list[str]:

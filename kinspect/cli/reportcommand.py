@@ -9,9 +9,7 @@ import click
 from kinspect import __version__
 from kinspect.analysis.overtime import OverTime
 from kinspect.answers import answers, open_answer
-from kinspect.answers.counter import AnswerCounter
-from kinspect.capture import open_timeline
-from kinspect.cli.answerscommand import NOT_ASKED, nothing_passed, read_counted
+from kinspect.cli.answerscommand import CountedCaptures
 from kinspect.cli.completions import files
 from kinspect.cli.interrupt import Interrupt
 from kinspect.cli.options import (
@@ -19,20 +17,17 @@ from kinspect.cli.options import (
     INPUT,
     JOBS,
     LIMITS,
-    LINES_ALONE,
     OUTPUT_FILE,
     PROGRESS,
     QUIET,
     Sectioned,
-    make_caps,
     options,
     usage,
 )
-from kinspect.cli.readrun import open_run, run_options
 from kinspect.cli.schemaoption import SCHEMA
 from kinspect.errors import KinspectError
 from kinspect.extras import need
-from kinspect.output import JSONL, Style
+from kinspect.output import Style
 
 OVER_TIME = "over time"
 SHOWN = (QUIET, PROGRESS, click.option("--utc", is_flag=True, help="Times in UTC (else local time)."))
@@ -48,29 +43,17 @@ def report(captures: tuple[str, ...], jobs: int | None, **values: Any) -> int:
     filters must match; what they leave out is not counted. It needs the extra: pip install 'kinspect[report]'.
     """
     usage(lambda: _check(values))
-    counted = AnswerCounter({**{name: open_answer(name) for name in answers()}, OVER_TIME: OverTime()})
-    asked = run_options(
-        {**NOT_ASKED, **LINES_ALONE, **values, "format_name": JSONL, "emit": sorted(counted.lines)}, captures
-    )
-    counted.serve(asked.filter)
-    timeline = open_timeline(captures, skew_ns=make_caps(asked.values).skew_ns)
     interrupt = Interrupt()
-    run = open_run(asked, timeline, interrupt, counted)
-    run.counts_errors = False
+    counting = {**{name: open_answer(name) for name in answers()}, OVER_TIME: OverTime()}
+    counted = CountedCaptures(counting, captures, values, interrupt, captures)
     with interrupt:
-        summary = read_counted(run, timeline, jobs)
-        if not run.nothing_read:
+        if objects := counted.objects(jobs):
             from kinspect.reports.page import page  # loads Matplotlib
 
-            span = run.tally.first, run.tally.last
-            run.note_stop()
-            *found, slots = counted.objects(
-                summary, run.inspector.names, span, run.filter.options, nothing_passed(run), run.ended
-            )
+            *found, slots = objects
             text = page(found, slots["rows"], Style(utc=values["utc"]), __version__)
-            run.stream.buffer.write(text.encode(errors="backslashreplace"))
-        asked.values["quiet"] = True
-        status = run.close(summary)
+            counted.run.stream.buffer.write(text.encode(errors="backslashreplace"))
+        status = counted.close()
     return interrupt.status or status
 
 
