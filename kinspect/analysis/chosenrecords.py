@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import marshal
 from collections.abc import Callable, Iterator
 from typing import Any, Final, Protocol
 
+from kinspect import state
 from kinspect.analysis.recordevents import PUT, RecordLines
 from kinspect.analysis.recordrows import RecordRows, SeenOffsets
 from kinspect.kafka.exchange.lines import Line
@@ -85,15 +85,15 @@ class PassingRecords:
             if name == PUT:
                 rows = values[0]
                 found = self._chosen(rows) if shows and rows else rows.first(0)
-                values[0] = found.shared, found.own
+                values[0] = found.to_bytes()
             events.append((name, *values))
-        return marshal.dumps(events) if events else b""
+        return state.to_bytes(events) if events else b""
 
     def apply(self, told: bytes) -> Iterator[BatchRows]:
         """Take what `told` made of the next line."""
         events = [
-            (name, BatchRows(*values[0]), *values[1:]) if name == PUT else (name, *values)
-            for name, *values in marshal.loads(told)
+            (name, BatchRows.from_bytes(values[0]), *values[1:]) if name == PUT else (name, *values)
+            for name, *values in state.from_bytes(told)
         ]
         return map(self._passing, self._rows.apply(events, 0, lambda rows: rows))
 

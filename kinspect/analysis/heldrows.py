@@ -7,8 +7,6 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import orjson
-
 from kinspect.errors import KinspectError
 from kinspect.kafka.view.batchrows import BatchRows
 
@@ -63,7 +61,7 @@ class HeldRows:
     def put(self, rows: BatchRows, outcome: str | None, number: int = 0, time: int = 0) -> None:
         """Hold a group of rows of this time with their outcome, or with the number by which `decide` tells it
         later."""
-        text = orjson.dumps((rows.shared, rows.own))
+        text = rows.to_bytes()
         where: bytes | int = text
         if self._bytes + len(text) > self._memory:
             where = self._spill(text)
@@ -102,7 +100,7 @@ class HeldRows:
             else:
                 text = where
                 self._bytes -= size
-            yield BatchRows(*orjson.loads(text)), outcome
+            yield BatchRows.from_bytes(text), outcome
         if self._end and not self._spilled:
             os.ftruncate(self._file(), 0)
             self._end = 0

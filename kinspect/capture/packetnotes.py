@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any, Final
 
+from kinspect.kafka.wire.hostnames import NAME_MOST
+
 NAMES_READ: Final = 100_000
 """Names of addresses that are read of a file."""
-NAME_BYTES: Final = 320
-"""A longer name is none. A Kubernetes namespace and a pod have 317 at most."""
 _COMMENT_BYTES: Final = 4096
 """Bytes that are read of the comments of a packet: process and pod stand before arguments and labels."""
 
@@ -39,7 +39,7 @@ def names_of(
         if not kind or start + length > end:
             return
         if size and length > size:
-            name = data[start + size : start + min(length, size + NAME_BYTES + 1)].partition(b"\0")
+            name = data[start + size : start + min(length, size + NAME_MOST + 1)].partition(b"\0")
             if name[0] and name[1]:
                 yield data[start : start + size], name[0].decode(errors="replace")
         start += length + -length % 4
@@ -69,7 +69,7 @@ def _told(comments: bytes) -> tuple[str | None, str | None]:
     lines: dict[str, str] = {}
     for line in comments.decode(errors="replace").split("\n"):
         key, found, value = line.partition(": ")
-        if found and len(value) <= NAME_BYTES:
+        if found and len(value) <= NAME_MOST:
             lines.setdefault(key, value.strip())
     pod, container, pid = (lines.get(key) or None for key in ("PodName", "ContainerName", "PID"))
     name = container if pod is None else "/".join(filter(None, (lines.get("PodNamespace"), pod)))

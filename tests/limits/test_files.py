@@ -37,8 +37,6 @@ WRITES = {
 }
 HARMLESS = {"cbor2.loads", "json.loads", "orjson.loads", "re.compile", "formatter.write_text"}
 ALLOWED = {
-    # What its own processes tell it.
-    "analysis/chosenrecords.py": {"loads"},
     # Decoders, compiled of the schema table.
     "protocol/compiler.py": {"exec", "compile"},
     # Modules of kinspect and rich that are imported late, by names that stand in the source.
@@ -75,7 +73,6 @@ ALLOWED = {
 }
 ALLOWED_MODULES = {
     # The system's calls that give rights up, which Python has not.
-    "analysis/chosenrecords.py": {"marshal"},  # what its own processes tell it
     "capture/privileges.py": {"ctypes"},
 }
 

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
 
+import orjson
+
 from kinspect.kafka.view.view import iso_time
 from kinspect.model import NS_PER_MS
 
@@ -41,6 +43,15 @@ class BatchRows:
         shared = self.shared
         for own in self.own:
             yield {**shared, **own}
+
+    def to_bytes(self) -> bytes:
+        """As JSON, for `from_bytes`, later or in another process."""
+        return orjson.dumps((self.shared, self.own))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> BatchRows:
+        """The rows that gave these bytes."""
+        return cls(*orjson.loads(data))
 
     def of(self, rows: Iterable[Row]) -> BatchRows:
         """These rows, which are some of its own."""
