@@ -40,6 +40,9 @@ SKEW_NS: Final = 100_000_000
 # Divisor of `Caps.total_bytes`: the share of bytes that wait behind gaps.
 BEHIND_GAPS: Final = 4
 
+NAME_MOST: Final = 320
+"""Characters of a host's name: a Kubernetes namespace and a pod have 317 at most."""
+
 REQUEST: Final = "request"
 RESPONSE: Final = "response"
 

@@ -12,7 +12,8 @@ import orjson
 from kinspect.capture.kubernetesnames import is_object, names_of_objects
 from kinspect.capture.optionfile import quoted, read_option_file
 from kinspect.errors import KinspectError
-from kinspect.kafka.wire.hostnames import NAME_MOST, HostPort
+from kinspect.kafka.wire.hostnames import HostPort
+from kinspect.model import NAME_MOST
 
 OPTION = "--names"
 MOST_BYTES = 64 << 20

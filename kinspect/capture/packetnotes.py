@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any, Final
 
-from kinspect.kafka.wire.hostnames import NAME_MOST
+from kinspect.model import NAME_MOST
 
 NAMES_READ: Final = 100_000
 """Names of addresses that are read of a file."""

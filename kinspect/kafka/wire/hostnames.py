@@ -9,8 +9,6 @@ from kinspect.kafka.wire.lineorder import FIRST, LineKey
 
 NAMES_KEPT: Final = 100_000
 """Addresses with a name that captures tell, and as many notes on what is at an address and port."""
-NAME_MOST: Final = 320
-"""Characters of a name: a Kubernetes namespace and a pod have 317 at most."""
 TOLD_MOST: Final = 16
 """Notes on one end of connections between the same addresses and ports, which may come one after the other."""
 
