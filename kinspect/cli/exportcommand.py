@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kinspect.answers.incomplete import AnswerCounts, why_incomplete
 from kinspect.capture import Timeline, open_timeline
 from kinspect.capture.rotation import Rotation
 from kinspect.capture.save import SaveFiles, SaveOptions
@@ -45,7 +46,7 @@ from kinspect.exports.chosenpackets import SPANS_KEPT, ChosenPackets
 from kinspect.exports.packetcopy import DECRYPTED, REDACTED, PacketCopy, resolution, section_of
 from kinspect.output import JSONL
 from kinspect.sink import CONNECTION, EXCHANGE, SUMMARY
-from kinspect.wording import counted
+from kinspect.wording import all_listed, counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from kinspect.exports.plaintext import PlainPacket, PlainStreams
 
 STREAM = "/dev/stdout"
+NOTHING_COUNTED = AnswerCounts(0, None, 0, 0)
 COMPRESSED = (".gz", ".zst", ".lz4", ".xz", ".bz2")
 """Endings of names that would say what a file is not."""
 WRITTEN = (
@@ -119,10 +121,19 @@ def export(captures: tuple[str, ...], **values: Any) -> int:
     check(EXPORT_RULES, LINE_FACTS)
     usage(lambda: _check(captures, values))
     path = STREAM if values["output"] in (None, STANDARD) else values["output"]
+    interrupt = Interrupt()
+    status, _ = write_export(captures, path, values, interrupt)
+    return interrupt.status or status
+
+
+def write_export(
+    captures: tuple[str, ...], path: str, values: dict[str, Any], interrupt: Interrupt
+) -> tuple[int, list[str]]:
+    """Write what passes the filters to `path`; return the exit status, and lines on what the captures lack."""
     lines = {**IN_BODIES, **LINES_ALONE, **values, "format_name": JSONL, "emit": [SUMMARY]}
     asked = run_options({**lines, "output": STANDARD, "show_secrets": False, "limit": None, "utc": False})
     timeline = _timeline(captures, values)
-    interrupt, choice = Interrupt(), Choice(asked.filter, values["packets"] == EXCHANGE)
+    choice = Choice(asked.filter, values["packets"] == EXCHANGE)
     run = open_run(asked, timeline, interrupt, choice)
     run.counts_errors = False
     choice.names = run.inspector.names
@@ -136,14 +147,21 @@ def export(captures: tuple[str, ...], **values: Any) -> int:
             choice.report.append("nothing was written")
         elif not run.nothing_read:
             _write(run, choice, timeline, SaveOptions(path, Rotation(values["split"]), values["force"]))
-        status = run.close()
-    return interrupt.status or status
+        lacks = why_incomplete(run.tally.completed(run.summary()), NOTHING_COUNTED, ended=run.ended)
+        if run.filter.active:
+            lacks.append(f"connections in which no exchange passes {all_listed(run.filter.options)}")
+        return run.close(), lacks
 
 
-def _check(captures: tuple[str, ...], values: dict[str, Any]) -> None:
+def check_read_twice(captures: tuple[str, ...]) -> None:
+    """Raise KinspectError for a pipe."""
     for capture in captures:
         if not can_reopen(capture):
             raise KinspectError(f"{capture}: is read twice, and a pipe can be read only once: save it first")
+
+
+def _check(captures: tuple[str, ...], values: dict[str, Any]) -> None:
+    check_read_twice(captures)
     path = values["output"]
     if path not in (None, STANDARD):
         if not os.path.isdir(os.path.dirname(path) or os.curdir):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
@@ -11,6 +14,7 @@ from kinspect.analysis.overtime import OverTime
 from kinspect.answers import answers, open_answer
 from kinspect.cli.answerscommand import CountedCaptures
 from kinspect.cli.completions import files
+from kinspect.cli.exportcommand import check_read_twice, write_export
 from kinspect.cli.interrupt import Interrupt
 from kinspect.cli.options import (
     FILTER_OPTIONS,
@@ -24,25 +28,64 @@ from kinspect.cli.options import (
     options,
     usage,
 )
+from kinspect.cli.outfile import STANDARD
 from kinspect.cli.schemaoption import SCHEMA
 from kinspect.errors import KinspectError
 from kinspect.extras import need
+from kinspect.filters.filterdefinitions import FILTERS
 from kinspect.output import Style
+from kinspect.sink import CONNECTION
 
 OVER_TIME = "over time"
+COPY = "redacted.pcapng"
+"""Name of the file that `--redact` makes a page of."""
+WHOLE = {
+    "packets": CONNECTION,
+    "comments": False,
+    "decrypted": False,
+    "redact_key": None,
+    "keep_unknown": False,
+    "split": None,
+}
+"""Options of `export` that make it."""
+NOTHING_ELSE = dict.fromkeys((*FILTERS, "keylog", "names", "topic_names"))
+"""Options that were for the captures, not for that file."""
+REDACTED = (
+    click.option(
+        "--redact",
+        is_flag=True,
+        help="Write the page of what `kinspect export --redact` makes of the captures: it can be sent out.",
+    ),
+)
 SHOWN = (QUIET, PROGRESS, click.option("--utc", is_flag=True, help="Times in UTC (else local time)."))
 
 
 @click.command(cls=Sectioned)
 @click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True, shell_complete=files)
-@options(OUTPUT_FILE, SHOWN, FILTER_OPTIONS, INPUT, SCHEMA, JOBS, LIMITS)
+@options(OUTPUT_FILE, REDACTED, SHOWN, FILTER_OPTIONS, INPUT, SCHEMA, JOBS, LIMITS)
 def report(captures: tuple[str, ...], jobs: int | None, **values: Any) -> int:
     """Write a page of HTML that stands alone: findings, plots over time, and the table of each answer.
 
     It is for -o FILE, and for a browser; nothing in it asks a network. CAPTURE is what `kinspect read` takes. All
     filters must match; what they leave out is not counted. It needs the extra: pip install 'kinspect[report]'.
     """
-    usage(lambda: _check(values))
+    usage(lambda: _check(captures, values))
+    if not values["redact"]:
+        return _write(captures, jobs, values)
+    folder = None if values["output"] == STANDARD else os.path.dirname(values["output"]) or os.curdir
+    interrupt = Interrupt()
+    with TemporaryDirectory(dir=folder) as kept:
+        copy = os.path.join(kept, COPY)
+        status, lacks = write_export(captures, copy, {**values, **WHOLE}, interrupt)
+        if os.path.exists(copy) and not interrupt.received:
+            status = max(status, _write((copy,), jobs, {**values, **NOTHING_ELSE}, lacks))
+    return interrupt.status or status
+
+
+def _write(
+    captures: tuple[str, ...], jobs: int | None, values: dict[str, Any], lacks: Sequence[str] = ()
+) -> int:
+    """Write the page; return the exit status. `lacks`: lines on what is missing that the captures do not show."""
     interrupt = Interrupt()
     counting = {**{name: open_answer(name) for name in answers()}, OVER_TIME: OverTime()}
     counted = CountedCaptures(counting, captures, values, interrupt, captures)
@@ -51,13 +94,15 @@ def report(captures: tuple[str, ...], jobs: int | None, **values: Any) -> int:
             from kinspect.reports.page import page  # loads Matplotlib
 
             *found, slots = objects
-            text = page(found, slots["rows"], Style(utc=values["utc"]), __version__)
+            text = page(found, slots["rows"], Style(utc=values["utc"]), __version__, lacks)
             counted.run.stream.buffer.write(text.encode(errors="backslashreplace"))
         status = counted.close()
     return interrupt.status or status
 
 
-def _check(values: dict[str, Any]) -> None:
+def _check(captures: tuple[str, ...], values: dict[str, Any]) -> None:
     if values["output"] is None:
         raise KinspectError("-o FILE says where the page goes; -o - is standard output")
     need("report", "report")
+    if values["redact"]:
+        check_read_twice(captures)

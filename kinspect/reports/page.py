@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
+from os import path
 from typing import Any, NamedTuple
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
@@ -93,8 +94,11 @@ class Matrix(NamedTuple):
     clients_left_out: int
 
 
-def page(found: Sequence[Object], slots: Sequence[Row], style: Style, version: str) -> str:
-    """The page. `found`: objects of answers, that of `summary` among them; `slots`: the rows of `OverTime`."""
+def page(
+    found: Sequence[Object], slots: Sequence[Row], style: Style, version: str, lacks: Sequence[str] = ()
+) -> str:
+    """The page. `found`: objects of answers, that of `summary` among them; `slots`: the rows of `OverTime`; `lacks`:
+    lines on what the captures lacked before they were redacted."""
     objects = {each["answer"]: each for each in found}
     capture = objects[SUMMARY]["capture"]
     script = _file("report.js")
@@ -108,9 +112,9 @@ def page(found: Sequence[Object], slots: Sequence[Row], style: Style, version: s
             script=script,
             digest=digest,
             version=version,
-            files=[escape(name) for name in capture["files"]],
+            files=[escape(path.basename(name)) for name in capture["files"]],
             span="" if title is None else title.plain,
-            lacks=[escape(text) for text in capture["incomplete"]],
+            lacks=[escape(text) for text in dict.fromkeys([*lacks, *capture["incomplete"]])],
             findings=_findings(objects[SUMMARY]["rows"]),
             plots=_plots(slots, objects.get(GROUPS)),
             slots=slots,

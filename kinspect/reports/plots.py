@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import matplotlib as mpl
 from markupsafe import Markup, escape
 from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter, LogFormatter, MaxNLocator
+from matplotlib.ticker import EngFormatter, LogFormatter, MaxNLocator, StrMethodFormatter
 
 from kinspect.kafka.view.view import epoch_ns
 from kinspect.model import NS_PER_SECOND
@@ -137,7 +137,7 @@ class Plots:
             axes.yaxis.set_major_formatter(EngFormatter(sep=""))
             if log and any(value for curve in curves for value in curve.values):
                 axes.set_yscale("log", nonpositive="mask")
-                axes.yaxis.set_major_formatter(EngFormatter(sep=""))
+                axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
                 # It alone leaves out labels where there are many.
                 axes.yaxis.set_minor_formatter(LogFormatter())
             else:

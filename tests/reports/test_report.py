@@ -1,5 +1,6 @@
 """`kinspect report`: a page that stands alone, has what the answers have, and runs nothing that a capture says."""
 
+import gzip
 import json
 import re
 from html.parser import HTMLParser
@@ -106,6 +107,35 @@ def test_several_processes_and_filters_make_the_same_page_as_one(written):
 def test_captures_of_all_kinds_have_a_page(written, name):
     found = sorted((CAPTURES / name).rglob("*.pcap*"))[0]
     html5lib.HTMLParser(strict=True).parse(written(found))
+
+
+def test_a_redacted_page_has_no_name_of_the_capture(written, kinspect):
+    errors = CAPTURES / "4.4.0" / "errors_java.pcap.gz"
+    plain, redacted = written(errors), written(errors, "--redact")
+    found = rows(kinspect, "topics", errors)
+    names = {row[key] for row in found for key in ("topic", "client_id")} - {None}
+    assert names
+    for name in {*names, errors.name}:
+        assert name in plain
+        assert name not in redacted
+    for section in ("findings", "answer-topics", "answer-errors", "answer-groups"):
+        assert len(cells(redacted, section)) == len(cells(plain, section)), section
+    assert "2 connections under way at the start" in redacted
+    chosen = written(errors, "--redact", "--client-id", sorted(names - {row["topic"] for row in found})[0])
+    assert "connections in which no exchange passes --client-id" in chosen
+    assert len(cells(chosen, "answer-clients")) < len(cells(plain, "answer-clients"))
+
+
+def test_a_page_that_cannot_be_redacted_is_not_written(kinspect, tmp_path):
+    out = tmp_path / "report.html"
+    damaged = tmp_path / "damaged.pcap"
+    damaged.write_bytes(gzip.decompress(TXN.read_bytes())[:-5])
+    made = kinspect("report", damaged, "--redact", "-o", out, "-q")
+    assert made.status == kinspect("report", damaged, "-o", "-", "-q").status != 0
+    assert "kinspect report" in out.read_text("utf-8")
+    assert [each.name for each in tmp_path.iterdir() if each.is_dir()] == []
+    assert kinspect("report", tmp_path / "none", "--redact", "-o", tmp_path / "no.html").status == 1
+    assert not (tmp_path / "no.html").exists()
 
 
 def test_hostile_names_are_texts(kinspect):
