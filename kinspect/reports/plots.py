@@ -67,6 +67,13 @@ class Curve(NamedTuple):
     values: list[float | None]
 
 
+class _FewLabels(LogFormatter):  # type: ignore[misc]  # Matplotlib is not checked
+    """Numbers between powers of ten, but for those for which there is no room."""
+
+    def __call__(self, value: float, place: int | None = None) -> str:
+        return f"{value:,g}" if super().__call__(value, place) else ""
+
+
 class Plots:
     """Plots of the rows of `OverTime`. `bands`: begin and end of rebalances, in nanoseconds since the epoch."""
 
@@ -138,8 +145,7 @@ class Plots:
             if log and any(value for curve in curves for value in curve.values):
                 axes.set_yscale("log", nonpositive="mask")
                 axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
-                # It alone leaves out labels where there are many.
-                axes.yaxis.set_minor_formatter(LogFormatter())
+                axes.yaxis.set_minor_formatter(_FewLabels())
             else:
                 most = max((value or 0 for curve in curves for value in curve.values), default=0)
                 axes.set_ylim(0, None if most else 1)
