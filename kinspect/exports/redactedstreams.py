@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from heapq import heappop, heappush
-from itertools import takewhile
+from itertools import chain, takewhile
 from struct import pack
 from typing import Final, NamedTuple
 
@@ -287,8 +287,19 @@ class _RedactedConnection:
 
     @property
     def waits(self) -> int | None:
-        """The first frame whose packet is not written yet."""
-        return self._events[0].frame if self._events else None
+        """The first frame whose packet is not written yet. The reassembly may hold it back: what is behind lost bytes,
+        and a reset."""
+        connection = self._connection
+        if not self._events and (self._closed or not connection.holds):
+            return None
+        reset = None if self._closed else connection.reset
+        held = [half.held.pieces for half in connection.halves if half.held is not None]
+        frames = chain(
+            () if reset is None else (reset[1],),
+            (event.frame for event in self._events),
+            (piece.arrival.frame for piece in chain(*held)),
+        )
+        return min(frames, default=None)
 
     @property
     def is_over(self) -> bool:

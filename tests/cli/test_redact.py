@@ -13,6 +13,7 @@ from support.decoded import keylog_beside
 from support.pcap import ACK, PSH
 
 import kinspect as package
+from kinspect.capture import open_timeline
 from kinspect.errors import CaptureError
 from kinspect.exports import redactedstreams
 from kinspect.exports.pseudonyms import Pseudonyms
@@ -29,6 +30,7 @@ SAMPLE = {
     "4.4.0/errors_java.pcap.gz",
     "tls/sasl_ssl_tls12.pcap.gz",
     "variants/cutfile.pcap",
+    "variants/loss_one.pcap.gz",
 }
 PARTS = [
     pytest.param(path, marks=() if str(path.relative_to(CAPTURES)) in SAMPLE else pytest.mark.big)
@@ -116,6 +118,14 @@ def test_captures(redacted, path):
     hay = [out.read_bytes(), *told(out)]
     joined = b"\n".join(hay)
     assert sorted(each for each in told(path, *keys) if each in joined) == []
+    # What came late, or was held back, stands where it was.
+    assert in_order(out) or not in_order(path)
+
+
+def in_order(path):
+    with suppress(CaptureError):
+        times = [time for block in open_timeline([path]) for time in block.times]
+        return times == sorted(times)
 
 
 def told_names(path):
