@@ -201,7 +201,7 @@ class Child:
         self._who = who
         self._loss = loss
         self._status: int | None = None
-        self._waiting = threading.Lock()
+        self._waiting = threading.RLock()
         ours, theirs = socket.socketpair()
         try:
             self.pid = os.fork()
@@ -270,8 +270,10 @@ class Child:
     def status(self) -> int:
         """Exit status of the process once it has ended; of a signal, its number below 0. May be asked in any thread."""
         with self._waiting:
-            if self._status is None:
-                self._status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+            while self._status is None:
+                # A signal's handler may have asked in the meantime.
+                with suppress(ChildProcessError):
+                    self._status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
             return self._status
 
     def tell(self, number: int) -> None:

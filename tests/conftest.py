@@ -1,5 +1,6 @@
 """Settings of all tests."""
 
+import signal
 from types import SimpleNamespace
 
 import pytest
@@ -8,6 +9,15 @@ from hypothesis import settings
 # A busy machine is no failure, and a test run that cannot be repeated helps nobody.
 settings.register_profile("kinspect", deadline=None, derandomize=True)
 settings.load_profile("kinspect")
+
+
+@pytest.fixture(autouse=True)
+def _handlers_stay():
+    """An explorer in this process takes signals, which processes of the next test must not inherit."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture

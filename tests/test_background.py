@@ -2,6 +2,7 @@
 
 import os
 import signal
+from threading import Timer
 
 import pytest
 
@@ -102,3 +103,13 @@ def test_a_process_ends_when_nobody_listens_though_others_were_started_after_it(
     assert other.status() == 0
     assert not other.running
     other.end()
+
+
+def test_a_signal_that_comes_while_a_process_is_waited_for_may_end_it():
+    child = started(lambda channel: channel.receive())
+    before = signal.signal(signal.SIGUSR1, lambda *_: child.end())
+    Timer(0.05, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+    try:
+        assert child.status() == -signal.SIGKILL
+    finally:
+        signal.signal(signal.SIGUSR1, before)
