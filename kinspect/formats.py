@@ -119,7 +119,7 @@ NAMES = frozenset({*FORMATS, "auto", "json", "view"})
 FIRST_WORDS = frozenset(
     """
     broker client clock decode errors fragment help idle max metrics min no otlp output record records reorder rotate
-    show stats topic
+    schema show stats topic
     """.split()
 )
 """First words of options: no format of another package has options that begin with them."""

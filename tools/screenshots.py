@@ -28,6 +28,7 @@ from kinspect.kafka.view.view import View
 from kinspect.tui.app import Explorer
 from kinspect.tui.index.indexer import Inputs
 from kinspect.tui.index.indexprocess import IndexProcess
+from kinspect.tui.index.shownpayloads import ShownPayloads
 from kinspect.tui.index.spool import Spool
 from kinspect.tui.index.store import Store
 
@@ -79,8 +80,9 @@ async def _taken(picture: Picture, loop: Loop) -> str:
     inputs = Inputs([picture.capture])
     spool = Spool()
     store = Store(inputs, spool)
-    view = View(records=True, payload=picture.payload)
-    app = Explorer(store, IndexProcess(inputs, spool), view, utc=True, text=picture.text)
+    payloads = ShownPayloads(picture.payload)
+    view = View(records=True, payload=payloads.viewed)
+    app = Explorer(store, IndexProcess(inputs, spool), view, payloads, utc=True, text=picture.text)
     async with app.run_test(size=picture.size):
         for key in (None, *picture.keys):
             if key is not None:

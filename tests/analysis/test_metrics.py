@@ -27,6 +27,7 @@ from kinspect.analysis.metrics import (
     LATENCY,
     MESSAGE_BYTES,
     METRICS,
+    NAMED_EXCHANGES,
     OTHER,
     OVERFLOW,
     PROBLEMS,
@@ -115,6 +116,9 @@ class Sums:
         client = line["client"]
         names = client["id"], client["software_name"], client["software_version"]
         found[CLIENT_EXCHANGES][tuple(name or "" for name in names)] += 1
+        ends = client["name"], line["broker"]["name"]
+        if any(ends):
+            found[NAMED_EXCHANGES][tuple(name or "" for name in ends)] += 1
         if line["api_version"] is not None:
             found[VERSION_EXCHANGES][api, str(line["api_version"])] += 1
         if api in GROUP_APIS:
