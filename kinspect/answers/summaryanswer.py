@@ -173,13 +173,14 @@ PARTS: dict[str, type[Answer]] = {
 @dataclass(slots=True, frozen=True)
 class Finding:
     """Something to be known. `count`: None if that is not known; `command`: the answer that shows it, with its
-    options."""
+    options; `advice`: what to do, of the first few."""
 
     finding: str
     severity: str
     count: int | None
     text: str
     command: str
+    advice: tuple[str, ...] = ()
 
 
 class Summary(Answer):
@@ -233,7 +234,7 @@ class Summary(Answer):
             rows["errors"] = [row for row in rows["errors"] if not _is_unanswered_login(row)]
         found = [finding for find in _FINDERS for finding in find(rows) if finding.count != 0]
         found.sort(key=lambda finding: SEVERITIES.index(finding.severity))
-        return [asdict(finding) for finding in found]
+        return [{**asdict(finding), "advice": [*finding.advice]} for finding in found]
 
 
 def _listed(names: Iterable[str | None]) -> str:
@@ -241,6 +242,11 @@ def _listed(names: Iterable[str | None]) -> str:
     distinct = list(dict.fromkeys(name for name in names if name is not None))
     more = f" and {len(distinct) - NAMED:,} more" if len(distinct) > NAMED else ""
     return ", ".join(distinct[:NAMED]) + more
+
+
+def _advice(texts: Iterable[str]) -> tuple[str, ...]:
+    """The first of these texts, each once."""
+    return tuple(dict.fromkeys(texts))[:NAMED]
 
 
 def _contents(rows: Rows) -> Iterator[Finding]:
@@ -289,7 +295,8 @@ def _connects(rows: Rows) -> Iterator[Finding]:
                 for row in chosen
             )
             severity = min((row["severity"] for row in chosen), key=SEVERITIES.index)
-            yield Finding(problem, severity, sum(row["count"] for row in chosen), who, "connect")
+            count, advice = sum(row["count"] for row in chosen), _advice(row["advice"] for row in chosen)
+            yield Finding(problem, severity, count, who, "connect", advice)
 
 
 def _failures(rows: Rows) -> Iterator[Finding]:
@@ -303,7 +310,8 @@ def _failures(rows: Rows) -> Iterator[Finding]:
     for name, severity in (("unanswered", SEVERE), ("errors", WARNING)):
         chosen = [row for row in unexpected if (row["error"] == UNANSWERED) == (name == "unanswered")]
         text = _listed(f"{row['api'] or UNKNOWN_API} {row['error']}" for row in chosen)
-        yield Finding(name, severity, sum(map(_times, chosen)), text, "errors")
+        advice = _advice(f"{row['error']}: {row['meaning']} {row['advice']}" for row in chosen)
+        yield Finding(name, severity, sum(map(_times, chosen)), text, "errors", advice)
 
 
 def _times(row: Row) -> int:
@@ -434,6 +442,7 @@ ANSWER = Definition(
         Key("count", "long", "How many there are", "COUNT"),
         Key("text", "text", "The first few by name, and how many more there are", "WHICH", str),
         Key("command", "text", "The command that shows them", "SHOWN BY", str),
+        Key("advice", "texts", "What to do, of the first few"),
     ),
     nothing="no Kafka traffic",
     more=_next,

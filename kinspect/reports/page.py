@@ -68,7 +68,8 @@ class ReportTable(NamedTuple):
 
 
 class ReportFinding(NamedTuple):
-    """A finding. `answer`: the one whose table shows it; `number`: how many there are; `command`: what to type."""
+    """A finding. `answer`: the one whose table shows it; `number`: how many there are; `command`: what to type;
+    `advice`: what to do."""
 
     severity: str
     name: str
@@ -76,6 +77,7 @@ class ReportFinding(NamedTuple):
     text: str
     answer: str
     command: str
+    advice: list[str]
 
 
 class MatrixCell(NamedTuple):
@@ -156,6 +158,7 @@ def _findings(rows: list[Row]) -> list[ReportFinding]:
             _cut(escape(row["text"])),
             made.leads_to(row),
             escape(row["command"]),
+            [_cut(escape(text)) for text in row["advice"]],
         )
         for row in sorted(rows, key=made.leads)
     ]

@@ -142,7 +142,7 @@ def measured(now: Any, was: list[Any], part: Part) -> bool:
 COMPARED = {
     "summary": Rows(
         {"finding": ()},
-        {"severity": fact, "count": number_of, "text": anything, "command": anything},
+        {"severity": fact, "count": number_of, "text": anything, "command": anything, "advice": anything},
         # The lag is that to the last commit and the last record that were seen, whichever these are.
         says_lack=lambda row: row["finding"] in ("one_sided", "lag"),
         # Errors may pass yet.

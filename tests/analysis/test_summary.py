@@ -161,6 +161,8 @@ def unanswered(*reasons):
         "client_id": "c",
         "client_ip": "10.0.0.1",
         "expected_reasons": {EXPECTED[name]: 1 for name in reasons},
+        "meaning": "No answer was seen.",
+        "advice": "Look at the broker.",
     }
 
 
