@@ -147,7 +147,8 @@ def write_export(
             choice.report.append("nothing was written")
         elif not run.nothing_read:
             _write(run, choice, timeline, SaveOptions(path, Rotation(values["split"]), values["force"]))
-        lacks = why_incomplete(run.tally.completed(run.summary()), NOTHING_COUNTED, ended=run.ended)
+        summary = {"unknown_to_filters": run.tally.unknown, **run.summary()}
+        lacks = why_incomplete(summary, NOTHING_COUNTED, ended=run.ended)
         if run.filter.active:
             lacks.append(f"connections in which no exchange passes {all_listed(run.filter.options)}")
         return run.close(), lacks

@@ -526,6 +526,14 @@ def test_connections_that_there_is_no_room_to_note_are_counted(kinspect, many_ca
     assert all(before[0] <= after[0] for before, after in pairwise(rows(tmp_path / "out")))
 
 
+def test_captures_that_are_not_read_whole(kinspect, tmp_path):
+    limits = ("--max-connections", "2", "--max-message-bytes", "50")
+    result = kinspect("export", ERRORS, *limits, "-o", tmp_path / "cut.pcapng")
+    assert (result.status, "caps hit" in result.err, "written" in result.err) == (0, True, True), result.err
+    result = kinspect("export", KEYLOG.with_name("tls13.pcap.gz"), "-o", tmp_path / "tls.pcapng")
+    assert (result.status, "not decrypted" in result.err) == (0, True), result.err
+
+
 def test_names_that_there_is_no_room_for_are_counted(kinspect, tmp_path):
     path, out = tmp_path / "made.pcapng", tmp_path / "out.pcapng"
     names = [block("<", 4, option("<", 1, bytes(4) + b"%03d\0" % number) + bytes(4)) for number in range(258)]
