@@ -16,7 +16,7 @@ from kinspect.capture.rotation import Rotation
 from kinspect.capture.save import SaveFiles, SaveOptions
 from kinspect.capture.source import can_reopen
 from kinspect.capture.writer import section
-from kinspect.cli import progress
+from kinspect.cli import complain, progress
 from kinspect.cli.completions import files
 from kinspect.cli.interrupt import Interrupt, LateError
 from kinspect.cli.options import (
@@ -39,7 +39,7 @@ from kinspect.cli.outputoptions import input_files
 from kinspect.cli.readrun import ReadRun, open_run, run_options
 from kinspect.cli.rules import OptionRule, check
 from kinspect.cli.schemaoption import SCHEMA
-from kinspect.cli.types import SIZE
+from kinspect.cli.types import Size
 from kinspect.errors import CaptureError, KinspectError
 from kinspect.exports.choice import Choice
 from kinspect.exports.chosenpackets import SPANS_KEPT, ChosenPackets
@@ -96,7 +96,7 @@ WRITTEN = (
     ),
     click.option(
         "--split",
-        type=SIZE,
+        type=Size(least=4096),
         help="Begin a new file before FILE gets larger, as OUT_00001_20261121151919.pcapng: each can be read alone.",
     ),
 )
@@ -163,7 +163,9 @@ def check_read_twice(captures: tuple[str, ...]) -> None:
 
 def _check(captures: tuple[str, ...], values: dict[str, Any]) -> None:
     check_read_twice(captures)
-    path = values["output"]
+    path, key = values["output"], values["redact_key"]
+    if key is not None and os.path.realpath(key) in map(os.path.realpath, (*captures, path or STANDARD)):
+        raise KinspectError(f"--redact-key: {key}: is a capture, or -o FILE: the key has a file of its own")
     if path not in (None, STANDARD):
         if not os.path.isdir(os.path.dirname(path) or os.curdir):
             raise KinspectError(f"-o: {path}: {os.strerror(errno.ENOENT)}")
@@ -208,6 +210,8 @@ def _write(run: ReadRun, choice: Choice, read: Timeline, saving: SaveOptions) ->
     choice.report.append(
         f"{counted(copy.packets, 'packet')} of {counted(choice.connections, 'connection')} written{told}{pieces}"
     )
+    if not copy.packets and not run.interrupt.received:
+        complain(f"{saving.path}: has no packets, as nothing passes")
     if redacted is not None:
         choice.report += redacted.report(None if saving.path == STREAM else saved.names)
     decrypted = run.options.values["decrypted"] or redacts

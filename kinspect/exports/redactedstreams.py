@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from heapq import heappop, heappush
 from itertools import chain, takewhile
+from math import inf
 from struct import pack
 from typing import Final, NamedTuple
 
@@ -31,8 +32,12 @@ PACKETS_WAIT: Final = 50_000
 kept: they may yet be understood."""
 BYTES_WAIT: Final = 64 << 20
 """Bytes of packets that wait for earlier ones of other connections."""
-_REPEATABLE: Final = 1 << 18
-"""Bytes of a direction that can be sent again."""
+REPEATS_KEPT: Final = 16 << 20
+"""Bytes of all connections, the newest, that are kept as they can be sent again."""
+EVENTS_WAIT: Final = 200_000
+"""Packets of all connections that wait for the end of messages; those of the oldest message are given up first."""
+_PIECE_BYTES: Final = 256
+"""What a piece takes beside its data."""
 _LARGEST_GAP: Final = 0xFFFF - LARGEST - 0xFF
 """Bytes that may be cut from a packet, which holds as many as `LARGEST`, and its headers."""
 
@@ -104,8 +109,12 @@ class RedactedStreams:
         self._tcp = Reassembler(self._open, inspector.caps, Counts(), Progress())
         self._streams: dict[int, _RedactedConnection] = {}
         self._made: list[tuple[int, int, PlainPacket]] = []
+        self._repeatable: deque[tuple[int, int, int, int]] = deque()
+        self._repeatable_bytes = 0
         self._number = 0
         self._bytes = 0
+        self.waiting = 0
+        """Packets that wait for the end of messages."""
         self.current: Segment | None = None
 
     def feed(self, segments: list[Segment]) -> list[PlainPacket]:
@@ -132,6 +141,12 @@ class RedactedStreams:
         self._bytes += len(packet.data)
         heappush(self._made, (packet.frame, self._number, packet))
 
+    def keep(self, first: int, direction: int, piece: _Piece) -> None:
+        """Note a piece that a connection keeps, as it may be sent again: it does so as long as there is room."""
+        size = len(piece.data) + _PIECE_BYTES
+        self._repeatable.append((first, direction, piece.end, size))
+        self._repeatable_bytes += size
+
     def _open(self, connection: Connection) -> StreamHandler:
         first = connection.start_frame
         found = self._encrypted.get(first)
@@ -153,6 +168,22 @@ class RedactedStreams:
             stream.write()
             if stream.is_over:
                 del self._streams[first]
+        while self.waiting > EVENTS_WAIT:
+            min(self._streams.values(), key=lambda each: each.begins).write(gives_up=True)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Let the oldest pieces go that are written, where there is no room for more."""
+        kept = self._repeatable
+        for _ in range(len(kept)):
+            if self._repeatable_bytes <= REPEATS_KEPT:
+                break
+            first, direction, end, size = kept.popleft()
+            stream = self._streams.get(first)
+            if stream is None or stream.forget(direction, end):
+                self._repeatable_bytes -= size
+            else:
+                kept.append((first, direction, end, size))
 
     def _released(self) -> Iterator[PlainPacket]:
         waits = [stream.waits for stream in self._streams.values() if stream.waits is not None]
@@ -187,6 +218,7 @@ class _RedactedConnection:
         self._placed: tuple[deque[_Piece], deque[_Piece]] = (deque(), deque())
         self._offsets = [0, 0]
         self._reached = [0, 0]
+        self._written = [0, 0]
         self._next = [1, 1]
         self._told = [1, 1]
         """Numbers that the other side acknowledges."""
@@ -225,7 +257,7 @@ class _RedactedConnection:
     def repeated(self, direction: int, start: int, end: int) -> None:
         current = self._owner.current
         if self._decryptor is None and current is not None:
-            self._events.append(_Event(direction, current[1], current[9], start, end, again=True))
+            self._add(_Event(direction, current[1], current[9], start, end, again=True))
 
     def fin(self, direction: int, time: int | None, frame: int) -> None:
         self._event(direction, time, frame, 0, flags=FIN | ACK)
@@ -256,7 +288,11 @@ class _RedactedConnection:
     ) -> None:
         start = self._offsets[direction]
         self._offsets[direction] += size
-        self._events.append(_Event(direction, time, frame, start, start + size, cut, False, flags, raw))
+        self._add(_Event(direction, time, frame, start, start + size, cut, False, flags, raw))
+
+    def _add(self, event: _Event) -> None:
+        self._events.append(event)
+        self._owner.waiting += 1
 
     # ------------------------------------------------------------------ what is in place of them
 
@@ -305,14 +341,32 @@ class _RedactedConnection:
     def is_over(self) -> bool:
         return self._closed and not self._events
 
-    def write(self) -> None:
-        """Write packets, up to one that a message is not known of yet."""
+    @property
+    def begins(self) -> float:
+        """The frame of the first packet that waits; infinity if none does."""
+        return self._events[0].frame if self._events else inf
+
+    def forget(self, direction: int, end: int) -> bool:
+        """Let the pieces up to `end` go; False if packets wait that have bytes of them."""
+        if self._written[direction] < end:
+            return False
+        placed = self._placed[direction]
+        while placed and placed[0].end <= end:
+            placed.popleft()
+        return True
+
+    def write(self, gives_up: bool = False) -> None:
+        """Write packets, up to one that a message is not known of yet. `gives_up`: also those that it is not known
+        of."""
         while self._events:
             event = self._events[0]
-            given_up = self._closed or len(self._events) > PACKETS_WAIT
-            if not event.again and not self._place(event, given_up):
-                return
+            given_up = gives_up or self._closed or len(self._events) > PACKETS_WAIT
+            if not event.again:
+                if not self._place(event, given_up):
+                    return
+                self._written[event.direction] = event.end
             self._events.popleft()
+            self._owner.waiting -= 1
             self._write(event)
 
     def _place(self, event: _Event, given_up: bool) -> bool:
@@ -334,11 +388,11 @@ class _RedactedConnection:
                         if event.raw is not None:
                             data = event.raw[at - event.start :][:size]
                 piece = _Piece(at, stop, 0, size, data)
-            placed.append(piece._replace(begin=self._next[direction]))
+            piece = piece._replace(begin=self._next[direction])
+            placed.append(piece)
+            self._owner.keep(self._connection.start_frame, direction, piece)
             self._next[direction] += piece.size
             self._reached[direction] = piece.end
-        while placed and placed[0].end < min(event.start, self._reached[direction] - _REPEATABLE):
-            placed.popleft()
         return True
 
     def _write(self, event: _Event) -> None:

@@ -548,6 +548,8 @@ def test_names_that_there_is_no_room_for_are_counted(kinspect, tmp_path):
 def test_a_capture_without_anything_that_passes_is_one(kinspect, exported, read):
     status, out = exported(NANO, "--client-id", "nobody")
     assert (status, rows(out), read(out)) == (0, [], (0, []))
+    result = kinspect("export", "-q", NANO, "--client-id", "nobody", "--force", "-o", out)
+    assert (result.status, result.err) == (0, f"kinspect: {out}: has no packets, as nothing passes\n")
 
 
 def test_times_are_as_fine_as_before(exported, tmp_path):

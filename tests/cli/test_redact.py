@@ -163,6 +163,14 @@ def test_options_that_do_not_go_together(kinspect, tmp_path, options, message):
     assert message in result.err
 
 
+@pytest.mark.parametrize("key", [NANO, "out.pcapng"])
+def test_the_key_has_a_file_of_its_own(kinspect, tmp_path, monkeypatch, key):
+    monkeypatch.chdir(tmp_path)
+    result = kinspect("export", NANO, "--redact", "--redact-key", key, "-o", tmp_path / "out.pcapng")
+    assert (result.status, f"--redact-key: {key}: is a capture, or -o FILE" in result.err) == (2, True)
+    assert not [*tmp_path.iterdir()]
+
+
 @pytest.mark.parametrize("content", [b"short\n", None])
 def test_keys_that_cannot_be_used(kinspect, tmp_path, content):
     key = tmp_path / "key"

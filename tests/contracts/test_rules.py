@@ -107,6 +107,7 @@ VALUES = {
     "max_line": "4300",
     "output_mode": "0640",
     "save": "new",
+    "export split": "1GiB",
     "live payload": "text",
     "live split": "topic",
     "records split": "topic",

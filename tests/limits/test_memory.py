@@ -64,6 +64,14 @@ def test_exports_copy_packets_as_they_come(measured, generate, options):
     assert result.peak <= LIMIT
 
 
+@BIG
+def test_redacted_exports_keep_little_of_what_is_written(measured, generate, tmp_path):
+    path = generate("generate.py", "bulk", "--size", "32MiB", "--connections", "100")
+    result = measured("export", path, "--redact", "-o", tmp_path / "out.pcapng")
+    assert (result.status, "read back: 772 exchanges equal" in result.err) == (0, True), result.err
+    assert result.peak <= 85
+
+
 @pytest.mark.parametrize(
     ("profile", "hit"),
     [
