@@ -25,7 +25,8 @@ EXIT_STATUSES = (
         "An input could not be read at all; the others were. Or one is damaged: what comes before the damage was"
         " printed. Or the output could not be written; for `live`, a reader that closed the pipe counts as that. Or"
         " `--otlp` lost something ([how](otel.md#what-is-lost-is-counted)). Or a"
-        " process of `--jobs` died. Or `decode` could not read its message to the end.",
+        " process of `--jobs` died. Or `decode` could not read its message to the end. Or"
+        " `diff` found nothing to compare.",
     ),
     ("2", "The command line is wrong, or needs a library that is [not installed](install.md#elsewhere)."),
     ("3", "An input ends in the middle of a packet or block. Everything before it was printed."),

@@ -25,7 +25,18 @@ KEYS = "schema/keys.csv"
 LINES = ("exchange", "connection", "gap", "summary", "stats")
 ROWS = ("record", "telemetry")
 """Rows that are no lines: of `kinspect records` and `kinspect telemetry`."""
-VERSIONS = {"line": "2.0", "row": "2.0", "table": "2.0", "aggregate": "2.0", "answer": "1.0"}
+DIFFERENCES = ("difference",)
+"""Rows of `kinspect diff`."""
+OBJECTS = {"line": LINES, "row": ROWS, "difference": DIFFERENCES}
+"""Names of the schemas that are written by hand, by kind."""
+VERSIONS = {
+    "line": "2.0",
+    "row": "2.0",
+    "difference": "1.0",
+    "table": "2.0",
+    "aggregate": "2.0",
+    "answer": "1.0",
+}
 """Versions by kind: `schema_version`, and a minor version that the first new key after a release raises."""
 HEADER = ("kind", "name", "key", "type", "since")
 
@@ -147,11 +158,11 @@ def _major(version: str) -> str:
 
 def _keys() -> Iterator[Key]:
     """All keys of lines and rows, and columns of tables and answers."""
-    for of, names in (("line", LINES), ("row", ROWS)):
+    for of, names in OBJECTS.items():
         for name in names:
             whole = schema(name)
             # A key that stands in one of several objects is told once.
-            found = dict.fromkeys(_properties(whole, whole["$defs"]))
+            found = dict.fromkeys(_properties(whole, whole.get("$defs", {})))
             yield from ((of, name, key, kind) for key, kind in found)
     tables = {name: schema_of(name, None) for name in (*TABLES, RECORD_ROWS)}
     for name, columns in {**tables, PROBLEMS: PROBLEM_ROWS}.items():

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from kinspect.analysis import releases
 from kinspect.analysis.answer import Answer, ResultContext, Row
-from kinspect.analysis.dialects import APACHE, apache_keys, dialect
+from kinspect.analysis.dialects import APACHE, UNKNOWN_DIALECT, apache_keys, dialect
 from kinspect.analysis.leaders import DELETED, NO_EPOCH, NO_LEADER, LeaderChange, Leaders, changes, leaders
 from kinspect.analysis.record import GREATEST, Record, later
 from kinspect.analysis.releases import KRAFT, ZOOKEEPER, Offer
@@ -819,6 +819,7 @@ ANSWER = Definition(
     identity="node_id",
     addresses="address",
     compared="advertised rack cluster_id mode releases dialect ranges",
+    unknown={"releases": [], "dialect": UNKNOWN_DIALECT},
     nothing="no broker was asked",
     more=_more,
     details=_details,

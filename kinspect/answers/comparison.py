@@ -1,11 +1,12 @@
 """What two captures differ in: rows of an answer that appeared or went, and columns that changed or moved.
 
-A row is the one of the other capture that has the same `identity`, and the same `addresses` where there is one; rows
-left over with the same identity are matched in their order, as pods have new addresses after each deploy. Columns are
-compared by their kinds. Captures differ in length, so counts are compared by their rates and shares; a difference of
-counts or quantiles is one only beyond a factor, and where a test says that there were enough of them: that of two
-proportions with Yates' correction (J. Fleiss, Statistical Methods for Rates and Proportions, 1981, 2.2), for quantiles
-on both sides of their joint quantile (J. Westenberg, Significance test for median and interquartile range, 1948).
+A row is the one of the other capture that has the same `identity`, and the same names of `addresses`, or the same
+`addresses`, where there is one; rows left over with the same identity are matched in their order, as pods have new
+addresses after each deploy. Columns are compared by their kinds. Captures differ in length, so counts are compared by
+their rates and shares; a difference of counts or quantiles is one only beyond a factor, and where a test says that
+there were enough of them: that of two proportions with Yates' correction (J. Fleiss, Statistical Methods for Rates and
+Proportions, 1981, 2.2), for quantiles on both sides of their joint quantile (J. Westenberg, Significance test for
+median and interquartile range, 1948).
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from typing import Any, Final, NamedTuple
 
 from kinspect.analysis.histogram import Histogram, Quantiles
 from kinspect.answers import answers, definition_of
-from kinspect.answers.definition import Definition
+from kinspect.answers.celltexts import lasting
+from kinspect.answers.definition import Definition, address_texts, nothing_decoded
 from kinspect.answers.incomplete import left_out_by
 
 APPEARED, WENT, CHANGED, MOVED = "appeared", "went", "changed", "moved"
@@ -70,9 +72,42 @@ def differences(before: Sequence[Object], after: Sequence[Object], threshold: fl
     """The differences of two captures, the worst first, each with all of `KEYS`. `before`, `after`: objects of the same
     answers; `threshold`: the factor from which on something moved."""
     found: list[Object] = []
-    for old, new in zip(before, after, strict=True):
+    for old, new in filter(lambda pair: _are_comparable(*pair), zip(before, after, strict=True)):
         found += _of_answer(old, new, threshold)
     return sorted(_without_parts(found), key=_place)
+
+
+def not_compared(before: Sequence[Object], after: Sequence[Object]) -> str | None:
+    """Why nothing can be compared: a side has no Kafka, or nothing of both passes the filters; None if something is."""
+    if any(map(_are_comparable, before, after)):
+        return None
+    for name, side in (("BEFORE", before), ("AFTER", after)):
+        if nothing_decoded(capture := side[0]["capture"]):
+            return f"{name}: {capture['incomplete'][0]}"
+    return f"BEFORE: {before[0]['capture']['instead']}"
+
+
+def _are_comparable(old: Object, new: Object) -> bool:
+    """True if an answer's rows of both captures tell more than that nothing was seen."""
+    captures = old["capture"], new["capture"]
+    if any(map(nothing_decoded, captures)):
+        return definition_of(old["answer"]).without_kafka and any((old["rows"], new["rows"]))
+    return any((old["rows"], new["rows"])) or not all(capture["instead"] for capture in captures)
+
+
+def side_of(objects: Sequence[Object]) -> Object:
+    """What a capture is: of the answers' objects, as that one has it that lacks most; with the names of all."""
+    most = max((each["capture"] for each in objects), key=lambda capture: len("".join(capture["incomplete"])))
+    names = {address: own for each in objects for address, own in each["capture"].get("names", {}).items()}
+    return {**most, "names": names} if names else most
+
+
+def shortness(capture: Object, other: Object, threshold: float) -> str | None:
+    """How much shorter than the other a capture is; None where that is less than the factor `threshold`."""
+    own, its = _seconds(capture), _seconds(other)
+    if capture["from"] is None or own * threshold >= its:
+        return None
+    return f"it lasts {lasting(own * 1000)}, the other one {lasting(its * 1000)}"
 
 
 def _place(found: Object) -> tuple[Any, ...]:
@@ -111,20 +146,29 @@ def _of_answer(old: Object, new: Object, threshold: float) -> list[Object]:
         (captures[0]["counted"], captures[1]["counted"]),
         threshold,
     )
-    pairs, gone, come = _matched(definition, old["rows"], new["rows"])
+    pairs, gone, come = _matched(definition, old, new)
     found = []
     for before, after in pairs:
         for each in _of_row(definition, before, after, sizes):
             found.append(_object(old["answer"], definition, each, before, after, None))
-    for rows, change, lacking in ((gone, WENT, captures[1]), (come, APPEARED, captures[0])):
+    kept = next((key.name for key in definition.keys if key.kind == "long"), None)
+    for rows, change, side in ((gone, WENT, 0), (come, APPEARED, 1)):
+        own, other = captures[side], captures[1 - side]
+        lacks, short = lacking(other), shortness(other, own, threshold)
         for row in rows:
             if definition.usual(row):
                 continue
-            sides = (row, None) if change == WENT else (None, row)
-            kept = next((key.name for key in definition.keys if key.kind == "long"), None)
-            counts = [None if side is None or kept is None else side[kept] for side in sides]
-            each = Found(change, None, None, None, (counts[0], counts[1]))
-            found.append(_object(old["answer"], definition, each, sides[0], sides[1], _caveat(lacking)))
+            count = None if kept is None else row[kept]
+            caveat = lacks or (None if _is_enough(count, side, sizes) else short)
+            # A row without a topic, say, may be what has its name in the other capture.
+            if any(row[name] is None for name in definition.identity.split()):
+                caveat = caveat or lacking(own)
+            if side == 0:
+                each = Found(change, None, None, None, (count, None))
+                found.append(_object(old["answer"], definition, each, row, None, caveat))
+            else:
+                each = Found(change, None, None, None, (None, count))
+                found.append(_object(old["answer"], definition, each, None, row, caveat))
     return found
 
 
@@ -164,8 +208,8 @@ def _seconds(capture: Object) -> float:
     return max(end - begin, 0.0)
 
 
-def _caveat(capture: Object) -> str | None:
-    """What the capture without a row lacks, but for what nobody asked for; None if it lacks nothing."""
+def lacking(capture: Object) -> str | None:
+    """What a capture lacks, but for what nobody asked for; None if it lacks nothing."""
     asked = left_out_by(capture["filters"])
     return next((line for line in capture["incomplete"] if line != asked), None)
 
@@ -174,31 +218,39 @@ def _caveat(capture: Object) -> str | None:
 
 
 def _matched(
-    definition: Definition, old: list[Object], new: list[Object]
+    definition: Definition, old: Object, new: Object
 ) -> tuple[list[tuple[Object, Object]], list[Object], list[Object]]:
     """Pairs of rows, and the rows of each side that the other has not."""
     identity, addresses = definition.identity.split(), definition.addresses.split()
+    texts = address_texts(old["capture"]), address_texts(new["capture"])
+    rests = old["rows"], new["rows"]
     pairs: list[tuple[Object, Object]] = []
-    for names in ([*identity, *addresses], identity):
+    for told, names in ((addresses, texts), (addresses, ({}, {})), ([], ({}, {}))):
         waiting: dict[tuple[Any, ...], list[Object]] = defaultdict(list)
-        for row in old:
-            waiting[tuple(row[name] for name in names)].append(row)
-        old, rest = [], []
-        for row in new:
-            same = waiting[tuple(row[name] for name in names)]
+        for row in rests[0]:
+            waiting[_told(row, identity, told, names[0])].append(row)
+        rest = []
+        for row in rests[1]:
+            same = waiting[_told(row, identity, told, names[1])]
             if same:
                 pairs.append((same.pop(0), row))
             else:
                 rest.append(row)
-        old = [row for rows in waiting.values() for row in rows]
-        new = rest
-    return pairs, old, new
+        rests = [row for rows in waiting.values() for row in rows], rest
+    return pairs, *rests
+
+
+def _told(row: Object, identity: list[str], addresses: list[str], names: dict[str, str]) -> tuple[Any, ...]:
+    """What tells a row: values of its identity, and what stands for its addresses."""
+    return *(row[name] for name in identity), *(names.get(row[name], row[name]) for name in addresses)
 
 
 def _of_row(definition: Definition, before: Object, after: Object, sizes: Sizes) -> Iterable[Found]:
     kinds = {key.name: key.kind for key in definition.keys}
     for column in definition.compared.split():
         name, _, below = column.partition(".")
+        if name in definition.unknown and definition.unknown[name] in (before[name], after[name]):
+            continue
         if below:
             structs = dict(
                 each.split() for each in definition.structs[kinds[name].removesuffix("_map")].split(",")
@@ -360,6 +412,12 @@ def _is_uneven(counts: tuple[int, int], lengths: tuple[float, float]) -> bool:
     share, total = lengths[0] / sum(lengths), sum(counts)
     apart = abs(counts[0] - total * share) - 0.5
     return apart > 0 and apart >= ENOUGH * sqrt(total * share * (1 - share))
+
+
+def _is_enough(count: int | None, side: int, sizes: Sizes) -> bool:
+    """True if a count of one side is so high that the other side is long enough to have any."""
+    counts = (count or 0, 0) if side == 0 else (0, count or 0)
+    return sum(sizes.seconds) > 0 and _is_uneven(counts, sizes.seconds)
 
 
 def _are_apart(before: Histogram, after: Histogram, percent: int) -> bool:

@@ -524,6 +524,7 @@ ANSWER = Definition(
     addresses="client_ip broker",
     compared="severity count",
     troubles=True,
+    without_kafka=True,
     nothing="no known problem was seen (for requests without an answer: kinspect errors)",
     more=_next,
     details=lambda row, _: [*filter(None, [", ".join(_facts(row["detail"]))])],

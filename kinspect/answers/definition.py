@@ -86,8 +86,9 @@ class Definition:
 
     For the differences of two captures, names of columns: `identity`: those that tell which row it is, none: its rows
     are not compared; `addresses`: those that tell it too where both captures have them; `compared`: those that are
-    compared, by their kinds (`comparison.py`); `NAME.BELOW` is that of the objects in a map. `usual`: true for a row
-    that may come and go; `troubles`: its rows are what went wrong."""
+    compared, by their kinds (`comparison.py`); `NAME.BELOW` is that of the objects in a map. `unknown`: by
+    column, the value that stands for what is not known, other than null; `usual`: true for a row that may come and go;
+    `troubles`: its rows are what went wrong; `without_kafka`: it has rows where no Kafka could be decoded."""
 
     answer: type[Answer]
     help: str
@@ -115,8 +116,10 @@ class Definition:
     identity: str = ""
     addresses: str = ""
     compared: str = ""
+    unknown: Mapping[str, Any] = field(default_factory=dict)
     usual: Callable[[Row], bool] = lambda _: False
     troubles: bool = False
+    without_kafka: bool = False
 
     @property
     def keys(self) -> list[Key]:
@@ -169,3 +172,15 @@ class Definition:
 def nothing_decoded(capture: Row) -> bool:
     """True if there is nothing to answer from; the first line of what is missing says why."""
     return bool(capture["exchanges"] == capture["orphans"] and not capture["complete"])
+
+
+def address_texts(capture: Row) -> dict[str, str]:
+    """What stands for addresses that have names."""
+    names: dict[str, list[str]] = capture.get("names", {})
+    return {address: ", ".join(own) + _port(address) for address, own in names.items()}
+
+
+def _port(address: str) -> str:
+    """The port behind an address, with its colon; empty if there is none."""
+    ip, colon, port = address.rpartition(":")
+    return colon + port if colon and (ip.endswith("]") or ":" not in ip) else ""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from sys import maxsize
 from typing import Any
 
 from rich.text import Text
 
 from kinspect import wording
 from kinspect.answers.celltexts import DIM, ERROR, HEAD, NOTE, known, listed
-from kinspect.answers.comparison import APPEARED, MOVED
-from kinspect.answers.definition import nothing_decoded
+from kinspect.answers.comparison import APPEARED, MOVED, lacking, shortness
+from kinspect.answers.definition import address_texts, nothing_decoded
 from kinspect.answers.layout import GAP, PRINTED
 from kinspect.output import Style
 from kinspect.output.columns import Column, Row, aligned, fitted
@@ -20,33 +21,38 @@ from kinspect.output.escape import escape
 NOTHING, NOTHING_COMPARED = "no difference was found", "nothing was compared"
 
 SIDES = ("before", "after")
+FEW = 3
+"""Names that a cell has where not all is shown."""
 
 
 def lines(found: Row, width: int, style: Style, command: str) -> Iterator[Text]:
-    """Lines for an object with `before`, `after` (what the captures are) and `rows`. `command`: the one to type next,
-    empty for none."""
+    """Lines for an object with `before`, `after` (what the captures are), `threshold`, `compared` and `rows`.
+    `command`: the one to type next, empty for none."""
     rows = found["rows"] if style.wide else _gathered(found["rows"])
     shown = rows if style.wide else rows[: PRINTED.rows]
     if shown:
-        yield from _table(shown, width, style)
+        yield from _table(shown, _columns(found, style), width, style)
         if len(rows) > len(shown):
             yield Text(f"and {wording.counted(len(rows) - len(shown), 'more row')}{PRINTED.more}", style=DIM)
     else:
-        yield Text(NOTHING if any(found[side]["counted"] for side in SIDES) else NOTHING_COMPARED)
-    for side in SIDES:
+        yield Text(NOTHING if found["compared"] else NOTHING_COMPARED)
+    for side, other in (SIDES, SIDES[::-1]):
         if hint := found[side]["instead"]:
             yield Text(escape(f"{side.upper()}: {hint}"), style=NOTE)
-        if lacking := found[side]["incomplete"]:
+        if lacks := lacking(found[side]):
             weight = (
                 "nothing to compare" if nothing_decoded(found[side]) else "what is missing there may be in it"
             )
-            yield Text(escape(f"{side.upper()}: {lacking[0]}: {weight}"), style=NOTE)
+            yield Text(escape(f"{side.upper()}: {lacks}: {weight}"), style=NOTE)
+        if found["compared"] and (short := shortness(found[side], found[other], found["threshold"])):
+            text = f"{side.upper()}: {short}: rates are compared, and what is missing there may need longer"
+            yield Text(text, style=NOTE)
     if command:
         yield Text(f"next: {escape(command)}", style=DIM)
 
 
-def _table(rows: list[Row], width: int, style: Style) -> Iterator[Text]:
-    texts = {column: [escape(column.text(row)) for row in rows] for column in COLUMNS}
+def _table(rows: list[Row], columns: Iterable[Column], width: int, style: Style) -> Iterator[Text]:
+    texts = {column: [escape(column.text(row)) for row in rows] for column in columns}
     texts = {column: cells for column, cells in texts.items() if any(cells)}
     widths = {column: max(map(len, [column.title, *cells])) for column, cells in texts.items()}
     chosen = widths if style.wide else fitted(widths, width, GAP)
@@ -70,24 +76,33 @@ def _which(row: Row) -> str:
     return " ".join(known(value) for value in row["row"].values() if value is not None)
 
 
-def _where(row: Row) -> str:
-    """Addresses; two where they differ."""
+def _where(row: Row, names: Iterable[dict[str, str]]) -> str:
+    """Addresses, or what stands for them; two where they differ."""
     if len(row.get("names", ())) > 1:
         return ""
-    pairs = [" → ".join(dict.fromkeys(filter(None, pair))) for pair in row["addresses"].values()]
+    pairs = [
+        " → ".join(dict.fromkeys(own.get(each, each) for own, each in zip(names, pair, strict=True) if each))
+        for pair in row["addresses"].values()
+    ]
     return " ".join(filter(None, pairs))
 
 
-def _text(value: Any) -> str:
+def _text(value: Any, most: int) -> str:
+    """A value; of many names the first ones, as many as `most`."""
     if isinstance(value, dict):
         if value and all(isinstance(count, int) for count in value.values()):
             total = sum(value.values())
             names = [f"{name} {count / total:.0%}" for name, count in value.items()]
-            return listed([*value] if len(value) == 1 else names)
-        return listed([f"{name} {_text(each)}" for name, each in value.items()])
+            return listed([*value] if len(value) == 1 else names, most)
+        return listed([f"{name} {_below(each, most)}" for name, each in value.items()], most)
     if isinstance(value, list):
-        return listed([*map(str, value)]) if value else "none"
+        return listed([*map(str, value)], most) if value else "none"
     return "" if value is None else f"{value:,g}" if isinstance(value, float) else known(value)
+
+
+def _below(value: Any, most: int) -> str:
+    """A value by a name: a range of versions, or as it is."""
+    return "-".join(map(str, dict.fromkeys(value))) if isinstance(value, list) else _text(value, most)
 
 
 def _rows(row: Row) -> str:
@@ -106,18 +121,21 @@ def _factor(row: Row) -> str:
     return "" if row["factor"] is None else f"×{row['factor']:.3g}"
 
 
-COLUMNS = (
-    Column(
-        "CHANGE",
-        lambda row: row["change"] + ("?" if row["caveat"] else ""),
-        style=lambda row: ERROR if row["change"] in (APPEARED, MOVED) else "",
-    ),
-    Column("ANSWER", lambda row: row["answer"]),
-    Column("ROW", _rows),
-    Column("ADDRESS", _where, rank=3),
-    Column("COLUMN", lambda row: row["column"] or ""),
-    Column("BEFORE", lambda row: _text(row["before"]), least=8),
-    Column("AFTER", lambda row: _text(row["after"]), least=8),
-    Column("FACTOR", _factor, right=True, rank=1),
-    Column("SEEN", _seen, rank=2),
-)
+def _columns(found: Row, style: Style) -> list[Column]:
+    names = [address_texts(found[side]) for side in SIDES]
+    most = maxsize if style.wide else FEW
+    return [
+        Column(
+            "CHANGE",
+            lambda row: row["change"] + ("?" if row["caveat"] else ""),
+            style=lambda row: ERROR if row["change"] in (APPEARED, MOVED) else "",
+        ),
+        Column("ANSWER", lambda row: row["answer"]),
+        Column("ROW", _rows),
+        Column("ADDRESS", lambda row: _where(row, names), rank=3),
+        Column("COLUMN", lambda row: row["column"] or ""),
+        Column("BEFORE", lambda row: _text(row["before"], most), least=8),
+        Column("AFTER", lambda row: _text(row["after"], most), least=8),
+        Column("FACTOR", _factor, right=True, rank=1),
+        Column("SEEN", _seen, rank=2),
+    ]

@@ -14,7 +14,7 @@ from rich.text import Text
 from kinspect import wording
 from kinspect.answers import definition_of
 from kinspect.answers.celltexts import DIM, HEAD, NOTE, TIME_OF_DAY, UNKNOWN, counted
-from kinspect.answers.definition import Definition, nothing_decoded
+from kinspect.answers.definition import Definition, address_texts, nothing_decoded
 from kinspect.answers.nextcommand import NO_COMMAND, NextCommand
 from kinspect.output import Style
 from kinspect.output.columns import SHOWS_ALL, Column, Row, aligned, fitted, left_out_text
@@ -108,18 +108,6 @@ def warnings(capture: dict[str, Any]) -> list[str]:
     named = capture["only_naming"]
     counted = f"only exchanges that name such a {' and '.join(named)} were counted" if named else ""
     return [text for text in (counted, capture["instead"], _twins(capture), _lacking(capture)) if text]
-
-
-def address_texts(capture: dict[str, Any]) -> dict[str, str]:
-    """What stands for addresses that have names."""
-    names: dict[str, list[str]] = capture.get("names", {})
-    return {address: ", ".join(own) + _port(address) for address, own in names.items()}
-
-
-def _port(address: str) -> str:
-    """The port behind an address, with its colon; empty if there is none."""
-    ip, colon, port = address.rpartition(":")
-    return colon + port if colon and (ip.endswith("]") or ":" not in ip) else ""
 
 
 def _twins(capture: dict[str, Any]) -> str:

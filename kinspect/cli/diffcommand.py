@@ -11,8 +11,18 @@ import orjson
 
 from kinspect.answers import open_answer
 from kinspect.answers.answerobject import CSV, INDENTED, JSON, SCHEMA_VERSION, TABLE
-from kinspect.answers.comparison import CHANGES, FACTOR, KEYS, WENT, comparable, differences
+from kinspect.answers.comparison import (
+    CHANGES,
+    FACTOR,
+    KEYS,
+    WENT,
+    comparable,
+    differences,
+    not_compared,
+    side_of,
+)
 from kinspect.answers.nextcommand import PLACE
+from kinspect.cli import complain
 from kinspect.cli.answerscommand import (
     FOUND,
     SHOWN,
@@ -101,12 +111,24 @@ def diff(
         first, second = counted(sides[0], (), output=STANDARD), counted(sides[1], (*sides[0], *sides[1]))
         old, new = first.objects(jobs), second.objects(jobs)
         found: Object | None = None
+        why: str | None = None
         if old and new:
-            rows = differences(old, new, threshold)
-            sides_read = {"before": old[0]["capture"], "after": new[0]["capture"]}
-            found = {"diff": asked, "schema_version": SCHEMA_VERSION, **sides_read, "rows": rows}
+            why = not_compared(old, new)
+            found = {
+                "diff": asked,
+                "schema_version": SCHEMA_VERSION,
+                "threshold": threshold,
+                "compared": why is None,
+                "before": side_of(old),
+                "after": side_of(new),
+                "rows": differences(old, new, threshold),
+            }
             _write(found, second.run, (before, after), values)
         status = max(first.close(), second.close())
+        if why:
+            status = max(status, KinspectError.status)
+            if answer_format(values) != TABLE:
+                complain(f"nothing was compared: {why}")
         sure = [row["change"] for row in found["rows"] if row["caveat"] is None] if found else []
         if any(fails in (ANY, change) for fails in fail_on for change in sure):
             status = max(status, FOUND)

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 from kinspect.answers import definition_of
-from kinspect.answers.definition import Definition
-from kinspect.answers.layout import Cells, address_texts, clock, span, warnings
+from kinspect.answers.definition import Definition, address_texts
+from kinspect.answers.layout import Cells, clock, span, warnings
 from kinspect.kafka.view.view import epoch_ns
 from kinspect.output import Style
 from kinspect.output.columns import Row

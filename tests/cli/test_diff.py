@@ -9,6 +9,7 @@ import pytest
 from support.captures import CAPTURES
 from support.hostile import dangerous, hostile
 
+from kinspect.answers.comparison import differences
 from kinspect.output.cells import cell
 
 OLD, NEW = CAPTURES / "3.6.2/txn_java.pcap.gz", CAPTURES / "4.1.2/txn_java.pcap.gz"
@@ -60,6 +61,7 @@ def test_filters_are_for_both(kinspect):
 def test_a_slip_in_a_filter_is_told(kinspect):
     lines = kinspect("diff", NEW, NEW, "--topic", "txn_java-ot", "--format", "table").out.splitlines()
     assert lines[0] == "nothing was compared"
+    assert kinspect("diff", NEW, NEW, "--topic", "txn_java-ot", "--fail-on", "any").status == 1
     assert lines[1].startswith("BEFORE: no exchange passes --topic; did you mean txn_java-out, txn_java-in?")
 
 
@@ -70,6 +72,108 @@ def test_what_a_capture_may_lack_fails_nothing(kinspect, tmp_path):
     rows = json.loads(found.out)["rows"]
     assert {row["caveat"] is None for row in rows if row["change"] == "went"} == {False}
     assert found.status == 3
+
+
+OTHER = CAPTURES / "not-kafka/postgres.pcap.gz"
+
+
+@pytest.mark.parametrize("sides", [(OTHER, OTHER), (NEW, OTHER), (OTHER, NEW)])
+def test_nothing_to_compare_is_no_success(kinspect, sides):
+    lines = kinspect("diff", *sides, "--format", "table", "--fail-on", "any")
+    assert lines.out.splitlines()[0] == "nothing was compared"
+    assert (lines.status, lines.err) == (1, "")
+    found = kinspect("diff", *sides, "--fail-on", "any")
+    assert (found.status, json.loads(found.out)["rows"], json.loads(found.out)["compared"]) == (1, [], False)
+    side = "BEFORE" if sides[0] == OTHER else "AFTER"
+    assert found.err.startswith(f"kinspect: nothing was compared: {side}: no Kafka was found")
+    assert len(found.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_problems_to_connect_are_compared_without_any_kafka(kinspect, whole):
+    sides = [CAPTURES / "connect" / f"{name}_librdkafka.pcap.gz" for name in ("healthy-tls", "expired")]
+    found = kinspect("diff", *sides, "--decode-as", "9196", *(() if whole else ("--answer", "connect")))
+    assert (found.status, found.err) == (0, "")
+    rows = json.loads(found.out)["rows"]
+    assert {(row["answer"], row["change"]) for row in rows} == {("connect", "appeared")}
+    assert kinspect("diff", *sides, "--decode-as", "9196", "--answer", "topics").status == 1
+
+
+WHOLE = CAPTURES / "4.4.0/kip848.pcap.gz"
+
+
+def part(path, first, last):
+    """Packets of WHOLE, by their numbers from 0."""
+    capture, at, packets = gzip.decompress(WHOLE.read_bytes()), 24, []
+    while at < len(capture):
+        end = at + 16 + int.from_bytes(capture[at + 8 : at + 12], "little")
+        packets.append(capture[at:end])
+        at = end
+    path.write_bytes(capture[:24] + b"".join(packets[first:last]))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "why"),
+    [(0, 300, "it lasts 3,293 ms, the other one 9,165 ms"), (300, None, "under way at the start")],
+)
+def test_what_a_part_of_a_capture_has_not_did_not_go(kinspect, tmp_path, first, last, why):
+    short = part(tmp_path / "part.pcap", first, last)
+    for sides in ((WHOLE, short), (short, WHOLE)):
+        rows = json.loads(kinspect("diff", *sides).out)["rows"]
+        caveats = [row["caveat"] for row in rows if row["change"] in ("appeared", "went")]
+        assert len(caveats) > 3
+        assert all(why in (caveat or "") for caveat in caveats)
+        assert kinspect("diff", *sides, "--fail-on", "went", "--fail-on", "appeared").status == 0
+        table = kinspect("diff", *sides, "--format", "table").out
+        assert [
+            line for line in table.splitlines() if line.startswith(("BEFORE: ", "AFTER: ")) and why in line
+        ]
+
+
+def test_names_stand_for_addresses_and_tell_rows(kinspect, tmp_path):
+    names = tmp_path / "names"
+    names.write_text('{"127.0.0.1:34092": "kafka-1", "127.0.0.1:9092": "kafka-1"}')
+    table = kinspect("diff", OLD, NEW, *BRIEF, "--names", names, "--format", "table", "--wide").out
+    assert " kafka-1:34092 → kafka-1:9092  advertised " in table
+
+
+def side(names, counts, seconds=60):
+    """The object of `connect`: clients refused so often, by their addresses."""
+    rows = [{"problem": "refused", "client_id": "a", "client_ip": ip, "broker": None} for ip in names]
+    rows = [{**row, "severity": "error", "count": count} for row, count in zip(rows, counts, strict=True)]
+    moments = {
+        "from": "2026-01-01T00:00:00Z",
+        "until": f"2026-01-01T00:{seconds // 60:02}:{seconds % 60:02}Z",
+    }
+    capture = {**moments, "counted": 9000, "exchanges": 9000, "orphans": 0, "complete": True}
+    capture |= {"filters": [], "incomplete": [], "instead": None, "names": names}
+    return [{"answer": "connect", "capture": capture, "rows": rows}]
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_hosts_that_swapped_their_addresses_are_told_by_their_names(swapped):
+    before = side({"10.0.0.1": ["one"], "10.0.0.2": ["two"]}, (1000, 10))
+    after = side({"10.0.0.1": ["two"], "10.0.0.2": ["one"]}, (10, 1000) if swapped else (1000, 10))
+    assert len(differences(before, after)) == (0 if swapped else 2)
+
+
+@pytest.mark.parametrize(
+    ("count", "seconds", "sure"), [(1, 60, True), (5, 20, False), (500, 20, True), (5, 40, True)]
+)
+def test_what_is_often_seen_is_missed_in_a_shorter_capture(count, seconds, sure):
+    refused, none = side({"10.0.0.1": []}, (count,)), side({}, (), seconds)
+    for before, after in ((refused, none), (none, refused)):
+        (row,) = differences(before, after)
+        assert (row["caveat"] is None) == sure
+
+
+def test_wide_cuts_no_names(kinspect):
+    table = kinspect("diff", OLD, NEW, *BRIEF, "--format", "table", "--wide").out
+    (line,) = [line for line in table.splitlines() if " ranges " in line]
+    assert " +" not in line
+    assert line.count("AddOffsetsToTxn 0-") == 2
+    assert line.count("WriteTxnMarkers") == 2
 
 
 def test_a_folder_is_one_capture(kinspect, tmp_path):

@@ -56,7 +56,9 @@ def test_every_key_and_every_word_is_explained(line_type: str) -> None:
         assert word in CODE, word
 
 
-@pytest.mark.parametrize(("name", "page"), [("record", "records"), ("telemetry", "telemetry")])
+@pytest.mark.parametrize(
+    ("name", "page"), [("record", "records"), ("telemetry", "telemetry"), ("difference", "diff")]
+)
 def test_every_key_of_a_row_is_explained(name: str, page: str) -> None:
     keys = json.loads((ROOT / "docs" / "schema" / f"{name}.schema.json").read_text("utf-8"))["properties"]
     text = re.sub(r"^```.*?^```", "", (ROOT / "docs" / f"{page}.md").read_text("utf-8"), flags=re.S | re.M)

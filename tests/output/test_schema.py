@@ -4,7 +4,7 @@ import json
 import re
 import subprocess
 from importlib import import_module
-from itertools import islice
+from itertools import islice, permutations
 from pathlib import Path
 
 import contract
@@ -13,6 +13,7 @@ from jsonschema_rs import Draft202012Validator, meta
 from support.schemas import SCHEMAS, schema, strict
 
 from kinspect.analysis import telemetryrows
+from kinspect.answers import comparison
 from kinspect.api import read
 from kinspect.kafka.view import batchrows
 from kinspect.kafka.view.view import LINE_KEYS, SCHEMA_VERSION, View
@@ -39,6 +40,7 @@ ROW_CAPTURES = [
         "0.10.0.1/message-format-downconv.pcap.gz",
     )
 ]
+DIFFERENT = ("captures/2.8.2/controller-2brokers.pcap.gz", "captures/3.9.2/cluster_zk.pcap.gz")
 DECODED = ["--schema-registry", "tests/payloads/data/schemas.jsonl"]
 
 
@@ -50,9 +52,9 @@ def validator(name):
 def test_the_schemas_are_valid_and_have_a_version(name):
     found = schema(name)
     meta.validate(found)
-    version = contract.VERSIONS["row" if name in contract.ROWS else "line"]
-    assert found["$id"] == f"urn:kinspect:schema:{name}:{version}"
-    if name in (*contract.LINES, *contract.ROWS):
+    kind = next((kind for kind, names in contract.OBJECTS.items() if name in names), None)
+    assert found["$id"] == f"urn:kinspect:schema:{name}:{contract.VERSIONS[kind or 'line']}"
+    if kind is not None:
         assert found["required"] == list(found["properties"])
 
 
@@ -70,6 +72,7 @@ def test_major_versions_are_those_of_the_lines():
         "row": SCHEMA_VERSION,
         "table": SCHEMA_VERSION,
         "aggregate": SCHEMA_VERSION,
+        "difference": answers,
         "answer": answers,
     }
 
@@ -118,6 +121,7 @@ def test_projected_lines_of_real_captures(path):
             ["records", "tests/payloads/data/orders.pcap", "--payload", "auto", *DECODED],
         ),
         ("telemetry", telemetryrows.KEYS, ["telemetry", "captures/4.3.1/telemetry.pcap.gz"]),
+        *(("difference", comparison.KEYS, ["diff", *sides]) for sides in permutations(DIFFERENT, 2)),
     ],
 )
 def test_rows_follow_their_schema(kinspect, name, keys, command):

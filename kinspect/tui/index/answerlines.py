@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from rich.text import Text
 
 from kinspect.answers.celltexts import DIM, NOTE
-from kinspect.answers.layout import GAP, PRINTED, Cells, TableLimits, address_texts, span, warnings
+from kinspect.answers.definition import address_texts
+from kinspect.answers.layout import GAP, PRINTED, Cells, TableLimits, span, warnings
 from kinspect.output import Style
 from kinspect.output.columns import Column
 from kinspect.output.escape import escape
