@@ -35,6 +35,9 @@ from kinspect.records.recordvalues import newest_version
 
 _WIDTHS: Final = {"string": 2, "bytes": 4, "records": 4}
 _REPLACED: Final = frozenset({*_WIDTHS, "uuid"})
+_RESOURCE: Final = "resource_name"
+_BROKERS: Final = (4, 8)
+"""Types of resources with configs whose names are node ids: BROKER, BROKER_LOGGER."""
 _PRINCIPAL: Final = "DefaultPrincipalData"
 _UNALIGNED: Final = "unaligned_records"
 _CONTROL_KEY: Final = 4
@@ -155,13 +158,16 @@ class Redaction:
     # ------------------------------------------------------------------ values
 
     def _text(self, path: str, value: bytes, place: str, body: dict[str, Any]) -> bytes:
-        if schema.is_own_word(path, value.decode(errors="replace")):
-            return value
         name = path.rpartition(".")[2]
-        if name == CONFIG_VALUE_FIELD:
+        entry, users = None, False
+        if name == CONFIG_VALUE_FIELD or name.startswith(_RESOURCE):
             *_, entry, _ = (None, body, *along(body, place))
-            if isinstance(entry, dict) and is_secret_entry(entry):
-                return b"0" * len(value)
+            of_broker = isinstance(entry, dict) and entry.get("resource_type") in _BROKERS
+            users = name != CONFIG_VALUE_FIELD and value.isdigit() and not of_broker
+        if not users and schema.is_own_word(path, value.decode(errors="replace")):
+            return value
+        if name == CONFIG_VALUE_FIELD and isinstance(entry, dict) and is_secret_entry(entry):
+            return b"0" * len(value)
         return b"0" * len(value) if is_secret_field(name, "string") else self._to.raw_text(value)
 
     def _bytes(self, layout: Layout, path: str, value: bytes, body: dict[str, Any]) -> bytes:

@@ -91,6 +91,15 @@ def test_own_words_stay(redaction):
     assert (found["group_id"], found["member_id"]) != ("range", "consumer")
 
 
+@pytest.mark.parametrize(("kind", "stays"), [(2, False), (4, True), (8, True), (32, False)])
+def test_numbers_that_name_brokers_stay(redaction, kind, stays):
+    layout = schema.layout(32, 4, "request")
+    resource = {"resource_type": kind, "resource_name": "101", "configuration_keys": None}
+    raw = encode_body(layout, {"resources": [resource]})
+    found = interpret(layout, redaction.struct(layout, raw, 0, len(raw)), 0, len(raw)).body
+    assert (found["resources"][0]["resource_name"] == "101") == stays
+
+
 VALUES = [b"customer-4711", b"pays-by-card", b"x" * 3000]
 CODECS = [
     (GZIP, None),
