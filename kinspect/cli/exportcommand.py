@@ -6,6 +6,7 @@ import errno
 import os
 import sys
 from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -55,6 +56,8 @@ if TYPE_CHECKING:
     from kinspect.exports.plaintext import PlainPacket, PlainStreams
 
 STREAM = "/dev/stdout"
+TOGETHER = 1_000
+"""Packets that are written together at the end."""
 NOTHING_COUNTED = AnswerCounts(0, None, 0, 0)
 COMPRESSED = (".gz", ".zst", ".lz4", ".xz", ".bz2")
 """Endings of names that would say what a file is not."""
@@ -262,6 +265,8 @@ def _copy(
             if shown is not None:
                 shown.update()
         if made is not None:
-            copy.mix(None, (), made.finish(), comments)
-            copy.flush()
+            last = iter(made.finish())
+            while packets := list(islice(last, TOGETHER)):
+                copy.mix(None, (), packets, comments)
+                copy.flush()
     return redacted

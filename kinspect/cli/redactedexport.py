@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from kinspect.capture import open_timeline
@@ -57,11 +57,10 @@ class RedactedExport:
         self._note()
         return made, []
 
-    def finish(self) -> list[PlainPacket]:
+    def finish(self) -> Iterator[PlainPacket]:
         """The packets that the end of the run completes."""
-        made = self._streams.finish()
+        yield from self._streams.finish()
         self._note()
-        return made
 
     def report(self, paths: Sequence[str] | None) -> list[str]:
         """Read these files, and tell what is as it was in them. None: what was written cannot be read again."""

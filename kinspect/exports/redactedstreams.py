@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import chain, takewhile
 from math import inf
 from struct import pack
@@ -124,16 +124,16 @@ class RedactedStreams:
             self._tcp.feed([segment])
         self._inspector.feed_segments(segments)
         self._take()
-        return list(self._released())
+        return list(self._written())
 
-    def finish(self) -> list[PlainPacket]:
+    def finish(self) -> Iterator[PlainPacket]:
         """The packets that the end of the run completes."""
         self.current = None
         self._tcp.flush()
         for _ in self._inspector.finish():
             pass
         self._take()
-        return list(self._released())
+        yield from self._written()
 
     def make(self, packet: PlainPacket) -> None:
         """Take a packet."""
@@ -155,7 +155,7 @@ class RedactedStreams:
         return stream
 
     def _take(self) -> None:
-        """Replace the messages that were read, and write what can be."""
+        """Replace the messages that were read."""
         for _, _, line in self._inspector.arrived():
             if isinstance(line, Exchange):
                 self.lines.append(line)
@@ -164,13 +164,6 @@ class RedactedStreams:
                     for message in (line.request, line.response):
                         if message is not None:
                             stream.put(message, self._redaction.message(message, line), line)
-        for first, stream in list(self._streams.items()):
-            stream.write()
-            if stream.is_over:
-                del self._streams[first]
-        while self.waiting > EVENTS_WAIT:
-            min(self._streams.values(), key=lambda each: each.begins).write(gives_up=True)
-        self._forget()
 
     def _forget(self) -> None:
         """Let the oldest pieces go that are written, where there is no room for more."""
@@ -185,11 +178,34 @@ class RedactedStreams:
             else:
                 kept.append((first, direction, end, size))
 
-    def _released(self) -> Iterator[PlainPacket]:
-        waits = [stream.waits for stream in self._streams.values() if stream.waits is not None]
-        first = min(waits, default=None)
+    def _written(self) -> Iterator[PlainPacket]:
+        """Write what can be, in the order of frames, up to the first packet that waits. Packets that are made behind it
+        wait too, as long as there is room."""
+        held = min((stream.held for stream in self._streams.values()), default=inf)
+        while True:
+            rows = [(stream.begins, first) for first, stream in self._streams.items()]
+            waiting = [row for row in rows if row[0] < inf]
+            heapify(waiting)
+            while waiting:
+                _, first = heappop(waiting)
+                stream = self._streams[first]
+                if not stream.write():
+                    held = min(held, stream.begins)
+                elif stream.begins < inf:
+                    heappush(waiting, (stream.begins, first))
+                yield from self._released(min(held, waiting[0][0] if waiting else inf))
+            if self.waiting <= EVENTS_WAIT:
+                break
+            oldest = min(self._streams.values(), key=lambda each: each.begins)
+            while oldest.begins < inf:
+                oldest.write(gives_up=True)
+        for first in [first for first, stream in self._streams.items() if stream.is_over]:
+            del self._streams[first]
+        self._forget()
+
+    def _released(self, until: float) -> Iterator[PlainPacket]:
         made = self._made
-        while made and (first is None or made[0][0] < first or self._bytes > BYTES_WAIT):
+        while made and (made[0][0] < until or self._bytes > BYTES_WAIT):
             packet = heappop(made)[2]
             self._bytes -= len(packet.data)
             yield packet
@@ -214,6 +230,8 @@ class _RedactedConnection:
             self._client = encrypted.client
             self._decryptor = Decryptor(keylog, encrypted.client, self._plain, self._lost)
         self._events: deque[_Event] = deque()
+        self._frames: deque[int] = deque()
+        """Frames of the events that have none before them behind: the first one is the least."""
         self._waiting: tuple[dict[int, _Piece], dict[int, _Piece]] = ({}, {})
         self._placed: tuple[deque[_Piece], deque[_Piece]] = (deque(), deque())
         self._offsets = [0, 0]
@@ -292,6 +310,9 @@ class _RedactedConnection:
 
     def _add(self, event: _Event) -> None:
         self._events.append(event)
+        while self._frames and self._frames[-1] > event.frame:
+            self._frames.pop()
+        self._frames.append(event.frame)
         self._owner.waiting += 1
 
     # ------------------------------------------------------------------ what is in place of them
@@ -309,7 +330,7 @@ class _RedactedConnection:
         reached = self._reached[direction]
         if start < reached < piece.end:
             # Its first bytes were given up.
-            self._owner.too_long += piece.end - reached
+            self._owner.too_long += min(piece.end, self._offsets[direction]) - reached
             piece = _Piece(reached, piece.end, 0, piece.end - reached, b"")
         if piece.start >= reached:
             self._waiting[direction][piece.start] = piece
@@ -322,20 +343,15 @@ class _RedactedConnection:
         return 0 if own[0][1] == ends.client_port else 1
 
     @property
-    def waits(self) -> int | None:
-        """The first frame whose packet is not written yet. The reassembly may hold it back: what is behind lost bytes,
-        and a reset."""
+    def held(self) -> float:
+        """The first frame that the reassembly holds back: what is behind lost bytes, and a reset; infinity if it holds
+        none."""
         connection = self._connection
-        if not self._events and (self._closed or not connection.holds):
-            return None
-        reset = None if self._closed else connection.reset
-        held = [half.held.pieces for half in connection.halves if half.held is not None]
-        frames = chain(
-            () if reset is None else (reset[1],),
-            (event.frame for event in self._events),
-            (piece.arrival.frame for piece in chain(*held)),
-        )
-        return min(frames, default=None)
+        if self._closed or not connection.holds:
+            return inf
+        reset = () if connection.reset is None else (connection.reset[1],)
+        pieces = chain(*(half.held.pieces for half in connection.halves if half.held is not None))
+        return min(chain(reset, (piece.arrival.frame for piece in pieces)), default=inf)
 
     @property
     def is_over(self) -> bool:
@@ -343,8 +359,8 @@ class _RedactedConnection:
 
     @property
     def begins(self) -> float:
-        """The frame of the first packet that waits; infinity if none does."""
-        return self._events[0].frame if self._events else inf
+        """The first frame whose packet waits; infinity if none does."""
+        return self._frames[0] if self._frames else inf
 
     def forget(self, direction: int, end: int) -> bool:
         """Let the pieces up to `end` go; False if packets wait that have bytes of them."""
@@ -355,19 +371,20 @@ class _RedactedConnection:
             placed.popleft()
         return True
 
-    def write(self, gives_up: bool = False) -> None:
-        """Write packets, up to one that a message is not known of yet. `gives_up`: also those that it is not known
-        of."""
-        while self._events:
-            event = self._events[0]
-            given_up = gives_up or self._closed or len(self._events) > PACKETS_WAIT
-            if not event.again:
-                if not self._place(event, given_up):
-                    return
-                self._written[event.direction] = event.end
-            self._events.popleft()
-            self._owner.waiting -= 1
-            self._write(event)
+    def write(self, gives_up: bool = False) -> bool:
+        """Write the next packet; False if a message is not known of yet that it has bytes of. `gives_up`: then too."""
+        event = self._events[0]
+        given_up = gives_up or self._closed or len(self._events) > PACKETS_WAIT
+        if not event.again:
+            if not self._place(event, given_up):
+                return False
+            self._written[event.direction] = event.end
+        self._events.popleft()
+        if self._frames[0] == event.frame:
+            self._frames.popleft()
+        self._owner.waiting -= 1
+        self._write(event)
+        return True
 
     def _place(self, event: _Event, given_up: bool) -> bool:
         """True once it is known what is in place of the bytes up to the event's last one."""
