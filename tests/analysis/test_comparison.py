@@ -19,6 +19,10 @@ def capture(exchanges=1000, seconds=10, incomplete=(), filters=()):
         "from": "2026-01-01T00:00:00.000000000Z",
         "until": f"2026-01-01T00:00:{seconds:02}.000000000Z",
         "counted": exchanges,
+        "exchanges": exchanges,
+        "orphans": 0,
+        "complete": not incomplete,
+        "instead": None,
         "filters": [*filters],
         "incomplete": [*incomplete],
     }
