@@ -270,10 +270,15 @@ class Child:
     def status(self) -> int:
         """Exit status of the process once it has ended; of a signal, its number below 0. May be asked in any thread."""
         with self._waiting:
-            while self._status is None:
-                # A signal's handler may have asked in the meantime.
-                with suppress(ChildProcessError):
-                    self._status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+            if self._status is None:
+                try:
+                    status = os.waitpid(self.pid, 0)[1]
+                except ChildProcessError:
+                    # A signal's handler may have asked in the meantime.
+                    if self._status is None:
+                        raise
+                else:
+                    self._status = os.waitstatus_to_exitcode(status)
             return self._status
 
     def tell(self, number: int) -> None:

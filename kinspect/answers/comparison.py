@@ -163,12 +163,9 @@ def _of_answer(old: Object, new: Object, threshold: float) -> list[Object]:
             # A row without a topic, say, may be what has its name in the other capture.
             if any(row[name] is None for name in definition.identity.split()):
                 caveat = caveat or lacking(own)
-            if side == 0:
-                each = Found(change, None, None, None, (count, None))
-                found.append(_object(old["answer"], definition, each, row, None, caveat))
-            else:
-                each = Found(change, None, None, None, (None, count))
-                found.append(_object(old["answer"], definition, each, None, row, caveat))
+            sides = (row, None) if side == 0 else (None, row)
+            each = Found(change, None, None, None, (count, None) if side == 0 else (None, count))
+            found.append(_object(old["answer"], definition, each, sides[0], sides[1], caveat))
     return found
 
 

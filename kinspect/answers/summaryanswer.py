@@ -180,7 +180,7 @@ class Finding:
     count: int | None
     text: str
     command: str
-    advice: tuple[str, ...] = ()
+    advice: list[str] = field(default_factory=list)
 
 
 class Summary(Answer):
@@ -234,7 +234,7 @@ class Summary(Answer):
             rows["errors"] = [row for row in rows["errors"] if not _is_unanswered_login(row)]
         found = [finding for find in _FINDERS for finding in find(rows) if finding.count != 0]
         found.sort(key=lambda finding: SEVERITIES.index(finding.severity))
-        return [{**asdict(finding), "advice": [*finding.advice]} for finding in found]
+        return [asdict(finding) for finding in found]
 
 
 def _listed(names: Iterable[str | None]) -> str:
@@ -244,9 +244,9 @@ def _listed(names: Iterable[str | None]) -> str:
     return ", ".join(distinct[:NAMED]) + more
 
 
-def _advice(texts: Iterable[str]) -> tuple[str, ...]:
+def _advice(texts: Iterable[str]) -> list[str]:
     """The first of these texts, each once."""
-    return tuple(dict.fromkeys(texts))[:NAMED]
+    return list(dict.fromkeys(texts))[:NAMED]
 
 
 def _contents(rows: Rows) -> Iterator[Finding]:

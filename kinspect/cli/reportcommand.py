@@ -14,7 +14,7 @@ from kinspect.analysis.overtime import OverTime
 from kinspect.answers import answers, open_answer
 from kinspect.cli.answerscommand import CountedCaptures
 from kinspect.cli.completions import files
-from kinspect.cli.exportcommand import check_read_twice, write_export
+from kinspect.cli.exportcommand import check_read_twice, export, write_export
 from kinspect.cli.interrupt import Interrupt
 from kinspect.cli.options import (
     FILTER_OPTIONS,
@@ -34,20 +34,10 @@ from kinspect.errors import KinspectError
 from kinspect.extras import need
 from kinspect.filters.filterdefinitions import FILTERS
 from kinspect.output import Style
-from kinspect.sink import CONNECTION
 
 OVER_TIME = "over time"
 COPY = "redacted.pcapng"
 """Name of the file that `--redact` makes a page of."""
-WHOLE = {
-    "packets": CONNECTION,
-    "comments": False,
-    "decrypted": False,
-    "redact_key": None,
-    "keep_unknown": False,
-    "split": None,
-}
-"""Options of `export` that make it."""
 NOTHING_ELSE = dict.fromkeys((*FILTERS, "keylog", "names", "topic_names"))
 """Options that were for the captures, not for that file."""
 REDACTED = (
@@ -73,10 +63,11 @@ def report(captures: tuple[str, ...], jobs: int | None, **values: Any) -> int:
     if not values["redact"]:
         return _write(captures, jobs, values)
     folder = None if values["output"] == STANDARD else os.path.dirname(values["output"]) or os.curdir
+    usual = export.make_context("export", ["--", *captures]).params
     interrupt = Interrupt()
     with TemporaryDirectory(dir=folder) as kept:
         copy = os.path.join(kept, COPY)
-        status, lacks = write_export(captures, copy, {**values, **WHOLE}, interrupt)
+        status, lacks = write_export(captures, copy, {**usual, **values}, interrupt)
         if os.path.exists(copy) and not interrupt.received:
             status = max(status, _write((copy,), jobs, {**values, **NOTHING_ELSE}, lacks))
     return interrupt.status or status
