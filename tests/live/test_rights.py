@@ -32,7 +32,7 @@ LOADED = """
 import sys
 from kinspect.cli import livecommand, main
 from kinspect.cli.preload import preload
-preload({"explore": False, "metrics": None, "format_name": "auto", "otlp": None})
+preload(livecommand.live.make_context("live", ["-i", "lo"]).params)
 sys.exit(main())
 """
 """The command, for one who cannot read where Python lies once the rights are given up."""
