@@ -35,7 +35,7 @@ from kinspect.cli.options import (
     options,
     usage,
 )
-from kinspect.cli.outfile import STANDARD, check_overwrite
+from kinspect.cli.outfile import STANDARD, check_name, check_overwrite
 from kinspect.cli.outputoptions import input_files
 from kinspect.cli.readrun import ReadRun, open_run, run_options
 from kinspect.cli.rules import OptionRule, check
@@ -59,8 +59,6 @@ STREAM = "/dev/stdout"
 TOGETHER = 1_000
 """Packets that are written together at the end."""
 NOTHING_COUNTED = AnswerCounts(0, None, 0, 0)
-COMPRESSED = (".gz", ".zst", ".lz4", ".xz", ".bz2")
-"""Endings of names that would say what a file is not."""
 WRITTEN = (
     click.option(
         "--packets",
@@ -174,8 +172,7 @@ def _check(captures: tuple[str, ...], values: dict[str, Any]) -> None:
             raise KinspectError(f"-o: {path}: {os.strerror(errno.ENOENT)}")
         if os.path.isdir(path):
             raise KinspectError(f"-o: {path}: is a folder")
-        if path.endswith(COMPRESSED):
-            raise KinspectError(f"-o: {path}: packets are not compressed: give a name without that ending")
+        check_name(path)
         if not values["split"]:
             check_overwrite(path, values["force"], [*captures, *input_files(values)])
     elif sys.stdout.isatty():

@@ -391,6 +391,7 @@ def _saving(values: dict[str, Any]) -> SaveOptions | None:
     """Path and rotation of the files that packets are saved in; None if they are not."""
     if (path := values["save"]) is None:
         return None
+    usage(lambda: outfile.check_name(path))
     rotation = Rotation(*(values[f"rotate_{name}"] for name in ("size", "time", "count", "keep")))
     if not rotation.limited:
         usage(lambda: outfile.check_overwrite(path, values["force"], input_files(values)))

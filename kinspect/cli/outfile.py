@@ -19,6 +19,8 @@ from kinspect.ownfile import PRIVATE, open_target, remake
 
 STANDARD = "-"
 """The name of standard output."""
+COMPRESSED = frozenset({".gz", ".zst", ".lz4", ".xz", ".bz2"})
+"""Endings of names that would say what a file is not."""
 
 
 class OpenMode(NamedTuple):
@@ -28,6 +30,13 @@ class OpenMode(NamedTuple):
     force: bool = False
     append: bool = False
     mode: int | None = None
+
+
+def check_name(path: str) -> None:
+    """Raise KinspectError for the name of a compressed file, which the output would not be."""
+    ending = os.path.splitext(path)[1]
+    if ending in COMPRESSED and (os.path.isfile(path) or not os.path.exists(path)):
+        raise KinspectError(f"{path}: is not written compressed: give a name without {ending}")
 
 
 def check_overwrite(path: str, force: bool, inputs: Sequence[str], appends: bool = False) -> None:

@@ -8,7 +8,7 @@ import click
 
 from kinspect.capture.rotation import Rotation
 from kinspect.cli.options import usage
-from kinspect.cli.outfile import OpenMode, Output, check_overwrite, open_output
+from kinspect.cli.outfile import OpenMode, Output, check_name, check_overwrite, open_output
 from kinspect.cli.rules import OptionRule
 from kinspect.cli.types import MODE
 from kinspect.formats import BYTES, LINES, OutputFormat, those_that_write
@@ -58,7 +58,10 @@ def input_files(values: dict[str, Any]) -> list[str]:
 
 
 def check_kept(values: dict[str, Any], path: str | None, format_name: str, inputs: list[str]) -> None:
-    """Raise click.UsageError for a file that must not be overwritten. `path`: of the output; None: standard output."""
+    """Raise click.UsageError for a file that must not be overwritten, or not be named so. `path`: of the output; None:
+    standard output."""
+    if path is not None:
+        usage(lambda: check_name(path))
     if path is not None and not rotation_of(values).limited:
         appends = "append" in values and format_name in LINE_FORMATS
         usage(lambda: check_overwrite(path, values["force"] or values.get("append", False), inputs, appends))

@@ -566,5 +566,5 @@ def test_names_that_cannot_be_written_are_usage_errors(kinspect, tmp_path):
     found = kinspect("export", NANO, "-o", tmp_path)
     assert (found.status, f"-o: {tmp_path}: is a folder" in found.err) == (2, True)
     found = kinspect("export", NANO, "-o", tmp_path / "out.pcapng.gz")
-    assert (found.status, "packets are not compressed" in found.err) == (2, True)
+    assert (found.status, "is not written compressed" in found.err) == (2, True)
     assert not [*tmp_path.iterdir()]

@@ -13,6 +13,8 @@ import pytest
         (["-o", "new", "--output-mode", "0440"], "the owner must be able to read and write"),
         (["-o", "new", "--output-mode", "4755"], "'4755' is not a mode"),
         (["-o", "made.pcap", "--append"], "is one of the inputs"),
+        (["-o", "new.jsonl.gz"], "new.jsonl.gz: is not written compressed: give a name without .gz"),
+        (["-o", "new.zst", "--format", "table"], "new.zst: is not written compressed"),
     ],
 )
 def test_what_is_refused_before_anything_is_written(kinspect, capture, tmp_path, monkeypatch, options, text):
