@@ -29,6 +29,8 @@ class NatCopies:
         self._recent: dict[tuple[object, ...], dict[Place, deque[int]]] = {}
         self.original: Place | None = None
         """Where the exchange was noted first, if the one noted last is a copy."""
+        self.translation = ""
+        """Then: the addresses that are others there, each as the one in its place."""
 
     def seen(self, exchange: Exchange) -> bool:
         """Note an exchange; true if its copy was noted before."""
@@ -56,6 +58,8 @@ class NatCopies:
             for place, other in places.items():
                 if _is_elsewhere(place, own) and other.count(key) > times:
                     self.original = place
+                    changed = {old: new for old, new in zip(place[:2], own[:2], strict=True) if old != new}
+                    self.translation = ", ".join(f"{old} as {new}" for old, new in changed.items())
                     return True
         return False
 

@@ -51,6 +51,7 @@ from kinspect.sink import EXCHANGE, KINDS, STATS, SUMMARY, PieceSink, RunInput, 
 
 if TYPE_CHECKING:
     from kinspect.analysis.metrics import Metric, Series
+    from kinspect.analysis.natcopies import NatCopies
 
 SUMS = frozenset({SUMMARY, STATS})
 """Types of lines that count exchanges, whether or not they have lines."""
@@ -212,7 +213,7 @@ def _nothing() -> None: ...
 class ReadRun(Run):
     """Reads packets and gives the lines that pass the filter to its sinks. `between`: called behind each block, when
     its lines are written; `takes`: what takes a line, by its class; `asked`: the classes of those that are asked
-    for."""
+    for; `copies`: tells exchanges that were seen before, which have no lines then."""
 
     options: RunOptions
     interrupt: Interrupt
@@ -229,10 +230,15 @@ class ReadRun(Run):
     keylog_begun: bool = field(init=False, default=False)
     begun: bool = field(init=False, default=False)
     follows: bool = field(init=False, default=False)
+    copies: "NatCopies | None" = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         chosen, partial = self.filter, self.options.view.fields is not None
         self.filtered = chosen.active
+        if self.options.values.get("no_twins"):
+            from kinspect.analysis.natcopies import NatCopies
+
+            self.copies = NatCopies()
         self.asked = frozenset({line for line, kind in KINDS.items() if kind in self.options.emit})
         self.give_to(self.sinks)
         # Error codes in bodies that are not decoded are needed only for the summary.
@@ -398,6 +404,9 @@ class ReadRun(Run):
         chosen, kind, tally = self.filter, type(line), self.tally
         if isinstance(line, Exchange):
             if self.filtered and not chosen.matches(line):
+                return False
+            if self.copies is not None and self.copies.seen(line):
+                tally.count_twin(self.copies.translation)
                 return False
         elif not chosen.matches_line(line):
             return False

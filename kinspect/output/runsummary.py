@@ -63,6 +63,8 @@ def summary_text(summary: dict[str, Any], tally: Tally) -> str:
         lines.append(_exchanges(summary, tally))
     if tally.without_line:
         lines.append(f"not written, as {tally.omits_because}: {tally.without_line:,}")
+    if tally.twins:
+        lines.append(f"left out, as seen again at translated addresses: {_listed(tally.twins)}")
     if not tally.shown and tally.seen:
         lines.append(filter_hint(tally))
     if tally.unknown:
@@ -147,7 +149,7 @@ def _exchanges(summary: dict[str, Any], tally: Tally) -> str:
         *(f"{count:,} {name}" for name, count in outcomes.items()),
     ]
     fewer = tally.stopped is not None and tally.shown < summary["exchanges"]
-    if tally.called and (tally.filtered or fewer):
+    if tally.called and (tally.filtered or fewer or tally.twins):
         # The counts that follow are of these alone.
         parts = [f"{', '.join(parts)}; {tally.shown:,} {tally.called}"]
     if tally.errors:

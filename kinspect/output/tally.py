@@ -22,6 +22,10 @@ OPEN_ENDED = """
 """.split()
 """Keys of the `summary` line with numbers by names that no list gives beforehand."""
 
+TRANSLATIONS_KEPT = 1000
+OTHER_ADDRESSES = "other addresses"
+"""Number of translations that are counted apart, and what stands for more of them."""
+
 SHOWN, PASSED, LOOKED_AT = "shown", "passed the filters", "looked at"
 """Words for the exchanges that passed the filters; `LOOKED_AT` if nothing is written or filtered."""
 
@@ -38,7 +42,8 @@ class Tally:
     exchanges are to match; `host`: the name of the one that captures, if it is live, and `interfaces` those that it
     captures from; `seen`: values of the exchanges that they left out; `first`, `last`: the times of the first and the
     last packet, in nanoseconds; `utc`: times are not shown in local time. `without_line`: exchanges that passed the
-    filters, of a kind that the format has no lines for; `omits_because`: why.
+    filters, of a kind that the format has no lines for; `omits_because`: why; `twins`: by the addresses that were
+    translated, the number of exchanges left out as they were seen before.
     """
 
     shown: int = 0
@@ -61,6 +66,7 @@ class Tally:
     utc: bool = False
     without_line: int = 0
     omits_because: str = ""
+    twins: dict[str, int] = field(default_factory=dict)
 
     def count(self, exchange: Exchange) -> None:
         """Add the problems and the error codes of an exchange that passed the filters; decodes bodies for it."""
@@ -75,6 +81,11 @@ class Tally:
                 (code, schema.error_name(code, exchange.api_key)): times for code, times in counts.items()
             }
             _add(self.error_counts, named)
+
+    def count_twin(self, translation: str) -> None:
+        """Add an exchange that was left out, seen again as the translation says."""
+        known = translation in self.twins or len(self.twins) < TRANSLATIONS_KEPT
+        _add(self.twins, {translation if known else OTHER_ADDRESSES: 1})
 
     def named_errors(self) -> dict[str, int]:
         """Number of times each error occurs, by name."""
@@ -109,6 +120,7 @@ class Tally:
         self.without_line += other.without_line
         _add(self.error_counts, other.error_counts)
         _add(self.unknown, other.unknown)
+        _add(self.twins, other.twins)
         filteredvalues.add(self.seen, other.seen)
 
 

@@ -14,6 +14,7 @@ from support.shares import one_in
 from kinspect.analysis.natcopies import PLACES_KEPT, NatCopies
 from kinspect.answers import answers
 from kinspect.answers.connectanswer import PROBLEMS
+from kinspect.output.tally import OTHER_ADDRESSES, TRANSLATIONS_KEPT, Tally
 
 LATER_NS = 5_000
 GROUPS = "4.4.0/groups_classic.pcap.gz"
@@ -93,6 +94,38 @@ def test_the_command_tells_them(kinspect, tmp_path, jobs):
     assert "671 exchanges seen again at translated addresses: counted once" in (
         kinspect("groups", "--format", "table", "--jobs", jobs, path).out
     )
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_read_leaves_them_out(kinspect, tmp_path, jobs):
+    path: Path = tmp_path / "twice.pcap"
+    taken = translated([*packets(CAPTURES / GROUPS)])
+    path.write_bytes(pcap([((packet.time or 0) // 1000, packet.data) for packet in taken]))
+    fields = ("--fields", "client.ip,api,correlation_id,timestamp,latency_ms")
+    alone = kinspect("read", CAPTURES / GROUPS, "-q", *fields).out
+    assert kinspect("read", path, "-q", *fields, "--jobs", jobs).out.count("\n") == 2 * alone.count("\n")
+    found = kinspect("read", path, *fields, "--no-twins", "--jobs", jobs)
+    assert found.out == alone
+    assert "1,342 exchanges, 2 unanswered; 671 shown" in found.err
+    assert "left out, as seen again at translated addresses: 127.0.0.1 as 127.0.1.1 671\n" in found.err
+    # The filter comes before: what is behind the translation is what is asked for.
+    behind = json.loads(kinspect("read", path, "-q").out.splitlines()[1])["client"]["ip"]
+    assert behind != json.loads(alone.splitlines()[0])["client"]["ip"]
+    chosen = kinspect("read", path, *fields, "--client-host", behind, "--no-twins", "--jobs", jobs)
+    assert (chosen.out.count("\n"), "translated" in chosen.err) == (671, False)
+
+
+@pytest.mark.parametrize("name", one_in(6, ALL))
+def test_read_leaves_out_nothing_else(kinspect, name):
+    given = kinspect("read", CAPTURES / name)
+    assert kinspect("read", CAPTURES / name, "--no-twins") == given
+
+
+def test_translations_are_counted_apart_as_long_as_there_is_room():
+    tally = Tally()
+    for number in range(TRANSLATIONS_KEPT + 2):
+        tally.count_twin(f"{number} as x")
+    assert (len(tally.twins), tally.twins[OTHER_ADDRESSES]) == (TRANSLATIONS_KEPT + 1, 2)
 
 
 def test_a_handshake_at_many_addresses_is_kept_at_few():
