@@ -34,6 +34,8 @@ KEYS: Final = tuple(
 """Keys of a difference, in their order."""
 FACTOR: Final = 2.0
 """From which on something moved."""
+SHORTER: Final = 1.1
+"""From which factor on a capture is shorter than another, so that what is seldom may not be in it."""
 ENOUGH: Final = 3.29
 """Standard deviations that chance reaches once in a thousand times."""
 LEAST_MS: Final = 1.0
@@ -150,11 +152,12 @@ def _of_answer(old: Object, new: Object, threshold: float) -> list[Object]:
     found = []
     for before, after in pairs:
         for each in _of_row(definition, before, after, sizes):
-            found.append(_object(old["answer"], definition, each, before, after, None))
+            caveat = _caveat(each, captures, threshold)
+            found.append(_object(old["answer"], definition, each, before, after, caveat))
     kept = next((key.name for key in definition.keys if key.kind == "long"), None)
     for rows, change, side in ((gone, WENT, 0), (come, APPEARED, 1)):
         own, other = captures[side], captures[1 - side]
-        lacks, short = lacking(other), shortness(other, own, threshold)
+        lacks, short = lacking(other), shortness(other, own, SHORTER)
         for row in rows:
             if definition.usual(row):
                 continue
@@ -162,11 +165,25 @@ def _of_answer(old: Object, new: Object, threshold: float) -> list[Object]:
             caveat = lacks or (None if _is_enough(count, side, sizes) else short)
             # A row without a topic, say, may be what has its name in the other capture.
             if any(row[name] is None for name in definition.identity.split()):
-                caveat = caveat or lacking(own)
+                caveat = caveat or lacking(own) or shortness(own, other, SHORTER)
             sides = (row, None) if side == 0 else (None, row)
             each = Found(change, None, None, None, (count, None) if side == 0 else (None, count))
             found.append(_object(old["answer"], definition, each, sides[0], sides[1], caveat))
     return found
+
+
+def _caveat(found: Found, captures: tuple[Object, Object], threshold: float) -> str | None:
+    """Why a column may differ by what was captured alone: what moved in a part may be that part's own, and a side on
+    which names are missing may lack them."""
+    for value, own, other in zip((found.before, found.after), captures, reversed(captures), strict=True):
+        if found.change == MOVED:
+            why = shortness(own, other, threshold)
+        else:
+            values = value.values() if isinstance(value, dict) else [value]
+            why = (lacking(own) or shortness(own, other, SHORTER)) if [] in values else None
+        if why is not None:
+            return why
+    return None
 
 
 def _object(

@@ -197,6 +197,25 @@ def test_a_row_may_be_in_what_was_not_seen():
     assert [each["caveat"] for each in found("groups", [], row, before=lossy)] == ["3 gaps"]
 
 
+def test_names_that_one_side_has_not_may_be_in_what_it_did_not_see():
+    def caveats(old, new, **captures):
+        rows = [[{"group": "g", "topics": [*topics]}] for topics in (old, new)]
+        return [each["caveat"] for each in found("groups", *rows, **captures)]
+
+    lossy, short = capture(incomplete=["3 gaps"]), capture(seconds=6)
+    assert caveats("ab", "a") == [None]
+    assert caveats("ab", "a", after=lossy) == caveats("a", "ab", before=lossy) == ["3 gaps"]
+    assert caveats("ab", "a", before=lossy) == caveats("ab", "ac", after=lossy) == [None]
+    assert caveats("ab", "a", after=short) == ["it lasts 6,000 ms, the other one 10.0 s"]
+
+
+def test_what_moved_in_a_part_may_be_its_own():
+    rows = [[{"topic": "t", "client_id": "a", "records": count}] for count in (100, 900)]
+    for seconds, sure in ((10, True), (6, True), (4, False)):
+        (row,) = found("topics", *rows, after=capture(seconds=seconds))
+        assert (row["change"], row["caveat"] is None) == ("moved", sure)
+
+
 def test_expected_errors_come_and_go():
     def error(expected):
         return [{"api": "Fetch", "error": "X", "client_id": "a", "count": 3, "expected": expected}]

@@ -115,7 +115,11 @@ def part(path, first, last):
 
 @pytest.mark.parametrize(
     ("first", "last", "why"),
-    [(0, 300, "it lasts 3,293 ms, the other one 9,165 ms"), (300, None, "under way at the start")],
+    [
+        (0, 300, "it lasts 3,293 ms, the other one 9,165 ms"),
+        (0, 400, "it lasts 5,003 ms, the other one 9,165 ms"),
+        (300, None, "under way at the start"),
+    ],
 )
 def test_what_a_part_of_a_capture_has_not_did_not_go(kinspect, tmp_path, first, last, why):
     short = part(tmp_path / "part.pcap", first, last)
@@ -124,11 +128,14 @@ def test_what_a_part_of_a_capture_has_not_did_not_go(kinspect, tmp_path, first, 
         caveats = [row["caveat"] for row in rows if row["change"] in ("appeared", "went")]
         assert len(caveats) > 3
         assert all(why in (caveat or "") for caveat in caveats)
+        moved = {row["caveat"] for row in rows if row["change"] == "moved"}
+        assert moved <= {why} if last == 300 else moved <= {None}
         assert kinspect("diff", *sides, "--fail-on", "went", "--fail-on", "appeared").status == 0
         table = kinspect("diff", *sides, "--format", "table").out
-        assert [
+        told = [
             line for line in table.splitlines() if line.startswith(("BEFORE: ", "AFTER: ")) and why in line
         ]
+        assert told or last == 400
 
 
 def test_names_stand_for_addresses_and_tell_rows(kinspect, tmp_path):
@@ -159,7 +166,8 @@ def test_hosts_that_swapped_their_addresses_are_told_by_their_names(swapped):
 
 
 @pytest.mark.parametrize(
-    ("count", "seconds", "sure"), [(1, 60, True), (5, 20, False), (500, 20, True), (5, 40, True)]
+    ("count", "seconds", "sure"),
+    [(1, 60, True), (5, 20, False), (500, 20, True), (5, 40, False), (500, 50, True), (1, 55, True)],
 )
 def test_what_is_often_seen_is_missed_in_a_shorter_capture(count, seconds, sure):
     refused, none = side({"10.0.0.1": []}, (count,)), side({}, (), seconds)
