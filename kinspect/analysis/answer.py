@@ -184,6 +184,10 @@ class Answer(ABC):
         self.options: dict[str, Any] = {}
         """Those that it was made with."""
 
+    def share(self, copies: NatCopies) -> None:
+        """Tell copies by what others note too, which take the same exchanges."""
+        self._copies = copies
+
     def take_all(self) -> None:
         """Count copies too: not all exchanges come here in the order of the run."""
         self.twins = None

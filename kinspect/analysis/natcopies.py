@@ -27,14 +27,17 @@ class NatCopies:
     def __init__(self) -> None:
         # By ports and first sequence numbers. The one heard of last stands last.
         self._recent: dict[tuple[object, ...], dict[Place, deque[int]]] = {}
+        self._last: Exchange | None = None
         self.original: Place | None = None
         """Where the exchange was noted first, if the one noted last is a copy."""
         self.translation = ""
         """Then: the addresses that are others there, each as the one in its place."""
 
     def seen(self, exchange: Exchange) -> bool:
-        """Note an exchange; true if its copy was noted before."""
-        self.original = None
+        """Note an exchange; true if its copy was noted before. The one noted last may be asked for again."""
+        if exchange is self._last:
+            return self.original is not None
+        self._last, self.original = exchange, None
         ends = exchange.connection
         if ends.handshake is None:
             return False

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kinspect.analysis.answer import Answer, ResultContext, rows_of
+from kinspect.analysis.natcopies import NatCopies
 from kinspect.answers.answerobject import document
 from kinspect.answers.incomplete import AnswerCounts
 from kinspect.filters.filter import Filter
@@ -31,9 +32,13 @@ class AnswerCounter(Sink):
     def serve(self, chosen: Filter) -> None:
         """Let the run's filter pass what serves rows of an answer: that one alone counts it."""
         exempt_apis: dict[str, set[int]] = defaultdict(set)
+        copies: dict[frozenset[tuple[str, frozenset[int]]], NatCopies] = defaultdict(NatCopies)
         for answer in self._answers.values():
             for option, keys in answer.exempt_apis.items():
                 exempt_apis[option] |= keys
+            answer.share(
+                copies[frozenset(each for each in answer.exempt_apis.items() if each[0] in chosen.options)]
+            )
         chosen.exempt(exempt_apis)
         self._filter = chosen
 

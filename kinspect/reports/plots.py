@@ -128,11 +128,10 @@ class Plots:
         with mpl.rc_context(STYLE):
             figure = Figure(figsize=SIZE, layout="constrained")
             axes = figure.add_subplot()
-            for first, last in self._bands:
-                # One that took no time is seen, too.
-                axes.axvspan(
-                    first, max(last, first + self._end / 400), color=COLORS["band"], alpha=0.25, lw=0
-                )
+            # One that took no time is seen, too.
+            bands = [(first, max(last - first, self._end / 400)) for first, last in self._bands]
+            look = {"color": COLORS["band"], "alpha": 0.25, "lw": 0}
+            axes.broken_barh(bands, (0, 1), transform=axes.get_xaxis_transform(), **look)
             for curve, color in zip(curves, LINES, strict=False):
                 values = [float("nan") if value is None else value for value in curve.values]
                 look = {"color": COLORS[color], "lw": 1.4, "marker": _marker(curve), "ms": 3}

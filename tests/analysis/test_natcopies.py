@@ -55,6 +55,16 @@ def test_a_translated_capture_answers_as_the_capture(name):
     assert rows(twice) == rows(alone)
 
 
+def test_answers_that_take_more_tell_more_of_them():
+    taken = [*packets(CAPTURES / GROUPS)]
+    twice, _ = objects(translated(taken), b"", topic="pc-grp")
+    alone, _ = objects(taken, b"", topic="pc-grp")
+    assert rows(twice) == rows(alone)
+    told = {(twice[name]["capture"]["twins"], alone[name]["capture"]["counted"]) for name in answers()}
+    assert len(told) > 1
+    assert all(twins == counted for twins, counted in told)
+
+
 def test_connections_with_the_same_numbers_are_apart():
     """Many were begun with the same ones, on ports of their own."""
     found, exchanges = objects([*packets(CAPTURES / "variants/seqwrap.pcap.gz")], b"")
