@@ -103,8 +103,12 @@ WRITTEN = (
 )
 EXPORT_RULES = (
     OptionRule("decrypted", "{} is for --packets connection", f"packets={EXCHANGE}"),
-    OptionRule("redact", "{} is for --packets connection", f"packets={EXCHANGE}"),
-    OptionRule("comments", "{} say what --redact replaces", "redact"),
+    OptionRule(
+        "redact",
+        f"{{}} is for whole connections: give it what --packets {EXCHANGE} wrote",
+        f"packets={EXCHANGE}",
+    ),
+    OptionRule("comments", "{} say what --redact replaces: export again what that wrote, with {}", "redact"),
     OptionRule(("redact_key", "keep_unknown"), "{} is for --redact", unless="redact"),
     OptionRule("split", "{} is for -o FILE", unless="path"),
 )

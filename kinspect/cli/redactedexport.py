@@ -77,7 +77,7 @@ class RedactedExport:
         inspector = self._inspector(LearnedNames(), KeyLog(b""))
         try:
             for lines in Run(timeline, inspector).pieces():
-                found.add(lines)
+                found.add_read(lines)
         finally:
             timeline.close()
         equal = self._shapes.equal(found)
@@ -86,8 +86,9 @@ class RedactedExport:
         return [*told, f"{read}, {others:,} not" if others else read]
 
     def _note(self) -> None:
-        self._shapes.add(self._streams.lines)
-        self._streams.lines.clear()
+        for exchange, made in self._streams.exchanges:
+            self._shapes.add(exchange, made)
+        self._streams.exchanges.clear()
 
     def _inspector(self, names: LearnedNames, keylog: KeyLog, ordered: bool = True) -> Inspector:
         return Inspector(

@@ -1,4 +1,5 @@
-"""Compares exchanges before and after texts were replaced, by all that stays: numbers, times and sizes."""
+"""Compares exchanges before and after texts were replaced: by all that stays, as numbers, times and sizes, and by the
+bytes that were made of their messages."""
 
 from __future__ import annotations
 
@@ -13,6 +14,9 @@ from kinspect.kafka.exchange.lines import Line
 from kinspect.kafka.wire.message import WireMessage
 from kinspect.records import batches
 
+Made = tuple[bytes | None, bytes | None]
+"""The bytes of a request and a response."""
+
 _OF_ANOTHER_SIZE: Final = frozenset({"auth_bytes", "request_data", "response_data", "metrics"})
 _RECORDS: Final = frozenset({"records", "unaligned_records"})
 _OF_BATCHES: Final = frozenset({"size"})
@@ -20,17 +24,24 @@ _OF_BATCHES: Final = frozenset({"size"})
 
 
 class Shapes:
-    """What stays of exchanges, eight bytes of each."""
+    """What stays of exchanges, and what is in place of the rest, eight bytes of each."""
 
     def __init__(self) -> None:
         self._found = array("Q")
 
-    def add(self, lines: Iterable[Line]) -> None:
-        """Add the exchanges among the lines."""
+    def add(self, exchange: Exchange, made: Made) -> None:
+        """Add an exchange. `made`: what its messages are once everything was replaced; those that are not whole are
+        compared by what stays alone."""
+        digest = blake2b(repr(_shape(exchange)).encode(errors="replace"), digest_size=8)
+        for message, data in zip((exchange.request, exchange.response), made, strict=True):
+            digest.update(data if data is not None and message is not None and message.complete else b"")
+        self._found.append(int.from_bytes(digest.digest()))
+
+    def add_read(self, lines: Iterable[Line]) -> None:
+        """Add the exchanges among lines of what was written."""
         for line in lines:
             if isinstance(line, Exchange):
-                shape = repr(_shape(line)).encode(errors="replace")
-                self._found.append(int.from_bytes(blake2b(shape, digest_size=8).digest()))
+                self.add(line, (line.request and line.request.raw, line.response and line.response.raw))
 
     def equal(self, others: Shapes) -> int:
         """The number of exchanges that are in both, and of those that are only here."""

@@ -16,9 +16,9 @@ from typing import Final, NamedTuple
 
 from kinspect.exports.plaintext import LARGEST, PSH, UNKNOWN_LOSS, Encrypted, PlainPacket, tcp_packet
 from kinspect.exports.pseudonyms import Pseudonyms
+from kinspect.exports.readback import Made
 from kinspect.exports.redactedmessage import Redaction
 from kinspect.kafka.exchange.exchange import Exchange
-from kinspect.kafka.exchange.lines import Line
 from kinspect.kafka.wire.message import WireMessage
 from kinspect.model import ACK, FIN, RST, SYN, Counts, Progress, Segment
 from kinspect.pipeline import Inspector
@@ -98,8 +98,8 @@ class RedactedStreams:
         """Bytes of streams that are in no message that was read, and were left out, or kept."""
         self.too_long = 0
         """Bytes that were left out as their message took too many packets."""
-        self.lines: list[Line] = []
-        """Exchanges that were read since they were last taken."""
+        self.exchanges: list[tuple[Exchange, Made]] = []
+        """Those that were read since they were last taken, each with what is in place of its messages."""
         self._encrypted = encrypted
         self._keylog = KeyLog(secrets)
         self._inspector = inspector
@@ -158,12 +158,19 @@ class RedactedStreams:
         """Replace the messages that were read."""
         for _, _, line in self._inspector.arrived():
             if isinstance(line, Exchange):
-                self.lines.append(line)
                 stream = self._streams.get(line.key[2])
-                if stream is not None:
-                    for message in (line.request, line.response):
-                        if message is not None:
-                            stream.put(message, self._redaction.message(message, line), line)
+                made = self._made_of(line.request, line, stream), self._made_of(line.response, line, stream)
+                self.exchanges.append((line, made))
+
+    def _made_of(
+        self, message: WireMessage | None, exchange: Exchange, stream: _RedactedConnection | None
+    ) -> bytes | None:
+        """Put what is in place of a message into its stream, and return it; None if it is left out."""
+        found = None if message is None or stream is None else self._redaction.message(message, exchange)
+        if message is None or stream is None or found is None:
+            return None
+        stream.put(message, found, exchange)
+        return found[0]
 
     def _forget(self) -> None:
         """Let the oldest pieces go that are written, where there is no room for more."""
@@ -317,9 +324,9 @@ class _RedactedConnection:
 
     # ------------------------------------------------------------------ what is in place of them
 
-    def put(self, message: WireMessage, found: tuple[bytes, int] | None, exchange: Exchange) -> None:
-        """Take what is in place of a message, and how many bytes that were captured are not; None: it is left out."""
-        if found is None or message.raw is None:
+    def put(self, message: WireMessage, found: tuple[bytes, int], exchange: Exchange) -> None:
+        """Take what is in place of a message, and how many bytes that were captured are not."""
+        if message.raw is None:
             return
         made, left = found
         is_request = message.direction == "request"

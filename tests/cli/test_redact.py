@@ -5,6 +5,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from ipaddress import ip_address
+from pathlib import Path
 
 import pytest
 from support.captures import CAPTURES
@@ -14,6 +15,7 @@ from support.pcap import ACK, PSH
 
 import kinspect as package
 from kinspect.capture import open_timeline
+from kinspect.cli import redactedexport
 from kinspect.errors import CaptureError
 from kinspect.exports import redactedstreams
 from kinspect.exports.pseudonyms import Pseudonyms
@@ -151,8 +153,11 @@ def test_the_same_value_has_the_same_pseudonym(kinspect, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--redact", "--packets", "exchange"], "--redact is for --packets connection"),
-        (["--redact", "--comments"], "--comments say what --redact replaces"),
+        (
+            ["--redact", "--packets", "exchange"],
+            "--redact is for whole connections: give it what --packets exchange wrote",
+        ),
+        (["--redact", "--comments"], "--comments say what --redact replaces: export again what that wrote"),
         (["--redact-key", "k"], "--redact-key is for --redact"),
         (["--keep-unknown"], "--keep-unknown is for --redact"),
     ],
@@ -252,6 +257,30 @@ def test_what_pcapng_says_is_not_written(kinspect, tmp_path, redacted):
     blocks = out.read_bytes()
     assert b"CLIENT_RANDOM" not in blocks
     assert b"redacted" in blocks
+
+
+def test_a_text_that_is_not_its_pseudonym_is_told(monkeypatch, redacted):
+    path = CAPTURES / "4.4.0/errors_java.pcap.gz"
+    told_of, out = redacted(path)
+    assert "read back: 95 exchanges equal but for what was replaced\n" in told_of
+    topics = [topic for each in exchanges(out) for topic in each.summary.topics]
+    name = next(topic for topic in topics if not topic.startswith("__")).encode()
+    others = sum(name in (message.raw or b"") for each in exchanges(out) for message in messages(each))
+    assert others > 0
+
+    def changed(paths):
+        (written,) = map(Path, paths)
+        written.write_bytes(written.read_bytes().replace(name, name[::-1]))
+        return open_timeline(paths)
+
+    monkeypatch.setattr(redactedexport, "open_timeline", changed)
+    equal, unequal = map(int, READ_BACK.search(redacted(path)[0]).groups())
+    assert equal + unequal == 95
+    assert 0 < unequal <= others
+
+
+def messages(exchange):
+    return [message for message in (exchange.request, exchange.response) if message is not None]
 
 
 def test_standard_output_is_not_read_back():

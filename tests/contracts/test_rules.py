@@ -54,7 +54,8 @@ EXAMPLES = {
     },
     "{} is for -o FILE": Given("-o -"),
     "{} is for --packets connection": Given("--packets exchange"),
-    "{} say what --redact replaces": Given("--redact -o new"),
+    "{} is for whole connections: give it what --packets exchange wrote": Given("--packets exchange"),
+    "{} say what --redact replaces: export again what that wrote, with {}": Given("--redact -o new"),
     "{} is for --redact": Given("-o new"),
     f"{{}} is for --format {', '.join(LINE_FORMATS[:-1])} and {LINE_FORMATS[-1]}, not {{format}}": shown(
         "table", "-o new"
