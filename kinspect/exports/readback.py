@@ -41,7 +41,10 @@ class Shapes:
         """Add the exchanges among lines of what was written."""
         for line in lines:
             if isinstance(line, Exchange):
-                self.add(line, (line.request and line.request.raw, line.response and line.response.raw))
+                request, response = (
+                    None if each is None else each.raw for each in (line.request, line.response)
+                )
+                self.add(line, (request, response))
 
     def equal(self, others: Shapes) -> int:
         """The number of exchanges that are in both, and of those that are only here."""
