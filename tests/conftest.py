@@ -1,6 +1,7 @@
 """Settings of all tests."""
 
 import signal
+from importlib import import_module
 from types import SimpleNamespace
 
 import pytest
@@ -18,6 +19,15 @@ def _handlers_stay():
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
+
+
+@pytest.fixture(scope="session")
+def payload_libraries():
+    """What each process that decodes payloads would load for itself, loaded once: these are forked."""
+    from kinspect.payloads.payloaddecoder import MODULES
+
+    for name in MODULES.values():
+        import_module(name)
 
 
 @pytest.fixture

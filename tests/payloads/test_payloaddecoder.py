@@ -20,6 +20,8 @@ from kinspect.payloads.payloaddecoder import PayloadDecoder
 from kinspect.payloads.payloadforms import PayloadForms
 from kinspect.payloads.schemafiles import SchemaFiles
 
+pytestmark = pytest.mark.usefixtures("payload_libraries")
+
 ENCODINGS = {"orders-avro": "avro", "orders-json": "json", "orders-protobuf": "protobuf"}
 EXPORT = clients.DATA / "schemas.jsonl"
 PROTO_TEXTS = {"customer.proto": clients.PROTO_CUSTOMER, "orders-protobuf-value": clients.PROTO_ORDER}
