@@ -6,6 +6,7 @@ goes wrong in a child is such a message; of one that ends without a word, the me
 
 from __future__ import annotations
 
+import gc
 import os
 import select
 import signal
@@ -214,6 +215,8 @@ class Child:
         status = 1
         # It must not return into the code of the first process.
         try:
+            # What is looked at for garbage is written to, and so copied from the first process.
+            gc.freeze()
             ours.close()
             for held in _HELD:
                 held.close()
