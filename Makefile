@@ -42,10 +42,13 @@ test-collector: $(INSTALLED)
 	$(BIN)/pytest tests/recipes/collector
 
 # The tests of the compiled form, as a wheel installs it, in an environment of its own (a C compiler is needed). Screens,
-# answers, contracts and tools, which are not compiled, are tested in the other form alone.
+# answers, contracts and tools, which are not compiled, are tested in the other form alone, as is what takes lines only
+# to print them: tests/forms compares what both forms print of every capture.
 # Python must not put the working directory before what is installed.
 COMPILED := .venv-compiled
-OF_ONE_FORM := analysis bench contracts docs install soak spark test_requirements.py tui
+OF_ONE_FORM := analysis bench contracts docs install payloads reports soak spark test_ownfile.py test_requirements.py tui \
+	$(patsubst %,cli/test_%.py,livemetrics metricserver sort) limits/test_option_files.py \
+	$(patsubst %,output/test_%.py,ecs eventid otlp)
 
 compiled: $(COMPILED)/.installed
 	PYTHONSAFEPATH=1 KINSPECT_FORM=compiled $(COMPILED)/bin/pytest -n $(WORKERS) -m "not tools and not big" \
