@@ -210,7 +210,9 @@ SCHEMAS = ORDERS.with_name("schemas.jsonl")
 @pytest.mark.usefixtures("payload_libraries")
 def test_payloads_are_decoded_by_their_schemas_on_the_page_and_among_the_fields(explore):
     wanted = [*kinspect.records_of(ORDERS, payload="auto", schema_registry=SCHEMAS, control=True)]
-    by_encoding = {row["value_encoding"]: place for place, row in enumerate(wanted) if isinstance(row["value"], dict)}
+    by_encoding = {
+        row["value_encoding"]: place for place, row in enumerate(wanted) if isinstance(row["value"], dict)
+    }
     decoded = [*by_encoding.values()]
     assert decoded
     payloads = ShownPayloads("auto", str(SCHEMAS))
