@@ -8,6 +8,7 @@ from kinspect.errors import MissingLibraryError
 from kinspect.wording import all_listed, plural
 
 EXTRAS = {
+    "delta": {"deltalake": "deltalake", "pyarrow": "pyarrow"},
     "explore": {"textual": "textual"},
     "lz4": {"lz4": "lz4"},
     "metrics": {"prometheus_client": "prometheus-client"},

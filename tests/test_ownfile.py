@@ -181,13 +181,14 @@ def test_the_lock_of_tables(tmp_path, plant):
 
 
 def test_tables_where_a_link_comes_later(tmp_path):
-    from kinspect.tables.parquet import TableFolder
+    from kinspect.tables.openfolder import TableFolder
 
     taken, out = tmp_path / "taken", tmp_path / "tables"
     taken.mkdir()
     folder = TableFolder(str(out), replace=False)
-    (out / "_staging/exchanges/date=2026-11-21").mkdir(parents=True)
-    (out / "_staging/exchanges/date=2026-11-21/part.parquet").write_bytes(b"x")
+    (own,) = (path for path in (out / "_staging").iterdir() if path.is_dir())
+    (own / "exchanges/date=2026-11-21").mkdir(parents=True)
+    (own / "exchanges/date=2026-11-21/part.parquet").write_bytes(b"x")
     (out / "exchanges").symlink_to(taken)
     with pytest.raises(OSError, match=r"Not a directory|symbolic links"):
         folder.put()

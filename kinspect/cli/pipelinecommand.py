@@ -34,12 +34,13 @@ from kinspect.cli.progress import INTERVAL_SECONDS, wanted
 from kinspect.cli.schemaoption import SCHEMA
 from kinspect.cli.types import DURATION, Duration, Number
 from kinspect.errors import CaptureError, KinspectError
+from kinspect.extras import need
 from kinspect.filters.filterdefinitions import FILTERS
 from kinspect.model import NS_PER_SECOND
 from kinspect.output.runsummary import summary_text
 from kinspect.output.tally import Tally
 from kinspect.spark import sparksession
-from kinspect.tables.tablenames import DEFAULT_TABLES, TABLES
+from kinspect.tables.tablenames import DEFAULT_TABLES, DELTA, PARQUET, TABLES
 from kinspect.wording import counted
 
 if TYPE_CHECKING:
@@ -89,6 +90,13 @@ TABLES_OUT = (
         shell_complete=one_of(*TABLES),
         help=f"Which of {', '.join(TABLES)}.",
     ),
+    click.option(
+        "--table-format",
+        type=click.Choice([PARQUET, DELTA]),
+        default=PARQUET,
+        show_default=True,
+        help="delta: tables of Delta Lake, which others may read meanwhile.",
+    ),
 )
 SPARK = (
     click.option("--master", metavar="URL", help="The Spark master.  [default: local[*]]"),
@@ -115,13 +123,6 @@ SPARK = (
     is_flag=True,
     help="Go on without inputs that cannot be read; else nothing is written then.",
 )
-@click.option(
-    "--table-format",
-    type=click.Choice(["parquet", "delta", "iceberg"]),
-    default="parquet",
-    show_default=True,
-    help="How tables are written; delta and iceberg need their jars (--conf spark.jars.packages=...).",
-)
 @refused("--way", "is gone: there is one way, the fastest for one machine and for a cluster")
 def run(captures: tuple[str, ...], **values: Any) -> int:
     """Decode captures into Parquet tables, a folder each, with a folder for each date (UTC) in it.
@@ -136,19 +137,16 @@ def run(captures: tuple[str, ...], **values: Any) -> int:
     make_filter(values)
     keylog = usage(lambda: KeyLogFile(values["keylog"]).more()) if values["keylog"] else b""
     names = usage(lambda: topicnames.load_topic_names(values["topic_names"])) if values["topic_names"] else {}
-    sparksession.check()
-    from kinspect.spark.commit import FORMATS
+    _check(values)
     from kinspect.spark.job import Job
     from kinspect.spark.job import run as run_job
     from kinspect.spark.storage import check_out, expand
 
-    check_out(values["out"], values["table_format"] not in FORMATS)
+    check_out(values["out"], values["table_format"])
     files = expand(list(captures))
     master = _master(values["master"], "local[*]")
     if sparksession.is_local(master) and not values["skip_unreadable"]:
         _check_there(files)
-    if values["table_format"] in FORMATS:
-        settings = {**FORMATS[values["table_format"]].settings, **settings}
     job = Job(
         captures=captures,
         out=values["out"],
@@ -220,12 +218,12 @@ def stream(folder: str, **values: Any) -> int:
     if values["keylog"]:
         usage(lambda: KeyLogFile(values["keylog"]))
     names = usage(lambda: topicnames.load_topic_names(values["topic_names"])) if values["topic_names"] else {}
-    sparksession.check()
+    _check(values)
     from kinspect.spark.storage import check_out, everywhere, listing, shown
     from kinspect.spark.streaming.query import Stream
     from kinspect.spark.streaming.streamsource import StreamOptions
 
-    check_out(values["out"])
+    check_out(values["out"], values["table_format"])
     listing(folder)
     request = _request(tables, names, values, late_secrets=values["keylog"] is not None)
     watch = StreamOptions(
@@ -241,7 +239,7 @@ def stream(folder: str, **values: Any) -> int:
     # Failed reads are tried again.
     master = _master(values["master"], "local[*,4]")
     with _session(master, settings, progress, step) as spark, Interrupt() as interrupt, _lost_with(interrupt):
-        running = Stream(spark, watch, values["out"], request, complain)
+        running = Stream(spark, watch, values["out"], request, complain, values["table_format"])
         step(f"watching {shown(folder)}")
         rows = dict.fromkeys(tables, 0)
         # A wait for the JVM must not be interrupted: each is a short one.
@@ -258,6 +256,13 @@ def stream(folder: str, **values: Any) -> int:
     if interrupt.received:
         return ENDED_BY_SIGNAL + interrupt.received
     return running.status
+
+
+def _check(values: dict[str, Any]) -> None:
+    """Raises KinspectError if what the options need is not installed."""
+    sparksession.check()
+    if values["table_format"] == DELTA:
+        need(DELTA, f"--table-format {DELTA}")
 
 
 def _batch_line(batch: Any) -> str:

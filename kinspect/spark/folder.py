@@ -14,11 +14,10 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from kinspect.errors import KinspectError
-from kinspect.spark.storage import RENAMES, check_renames
+from kinspect.spark.storage import RENAMES, check_store
+from kinspect.tables.committedfolder import CommittedFolder
 from kinspect.tables.lock import LOCK, FileLock
 
-Files = dict[str, int]
-"""Sizes of files by name."""
 _LEASE_SECONDS = 90.0
 """How long a lease of HDFS may outlive its holder: a minute, and its recovery."""
 _HELD = re.compile(r"\b(AlreadyBeingCreated|RecoveryInProgress|FileAlreadyExists|FileNotFound)Exception\b")
@@ -35,8 +34,8 @@ def _close(file: Any) -> None:
         file.close()
 
 
-class Folder:
-    """A folder on any file system that Spark writes to. Methods take the names on the path below it."""
+class Folder(CommittedFolder):
+    """A folder on any file system that Spark writes to."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         self.path = path
@@ -54,29 +53,27 @@ class Folder:
         return reduce(self._hadoop.Path, names, self._root)
 
     def address(self, *names: str) -> str:
-        """Absolute URL of a file or folder below."""
         return str(self._at(*names).toString())
+
+    def local(self, *names: str) -> Path:
+        return Path(self._at(*names).toUri().getPath())
 
     def exists(self, *names: str) -> bool:
         return bool(self._system.exists(self._at(*names)))
 
-    def names(self, *names: str, folders: bool = False) -> list[str]:
-        """Names in a folder, or those of its folders alone; empty if the folder is missing."""
+    def sizes(self, *names: str) -> dict[str, int | None]:
         found = self._system.listStatus(self._at(*names)) if self.exists(*names) else ()
-        return [child.getPath().getName() for child in found if child.isDirectory() or not folders]
-
-    def files(self, *names: str) -> Files:
-        """The files in a folder; empty if the folder is missing."""
-        found = self._system.listStatus(self._at(*names)) if self.exists(*names) else ()
-        return {child.getPath().getName(): int(child.getLen()) for child in found if child.isFile()}
+        return {
+            child.getPath().getName(): None if child.isDirectory() else int(child.getLen()) for child in found
+        }
 
     @property
     def _scheme(self) -> str:
         return str(self._root.toUri().getScheme())
 
-    def check_renames(self) -> None:
-        """Raises KinspectError if the file system cannot rename in one step."""
-        check_renames(self.path, self._scheme)
+    def check_store(self) -> None:
+        """Raises KinspectError if tables cannot be put in place on this file system."""
+        check_store(self.path, self._scheme, self.table_format)
 
     @contextmanager
     def locking(self, *names: str) -> Iterator[None]:
@@ -85,7 +82,7 @@ class Folder:
         words = f"{self.path}: another run writes there; wait for its end, or choose another --out"
         path = self._at(*names, LOCK)
         if self._scheme == "file":
-            self._unlock = FileLock(Path(path.toUri().getPath()), words).release
+            self._unlock = FileLock(self.local(*names, LOCK), words).release
         elif self._scheme in RENAMES:
             self._unlock = self._leased(path, words)
         try:
@@ -124,12 +121,10 @@ class Folder:
             self._system.setPermission(path, self._hadoop.permission.FsPermission("700"))
 
     def text(self, *names: str) -> str:
-        """Text of a file."""
         with closing(self._system.open(self._at(*names))) as source:
             return bytes(source.readAllBytes()).decode()
 
     def put_text(self, text: str, *names: str) -> None:
-        """Writes a file atomically: if the process is killed, the former text stays."""
         out = self._atomic.createAtomic(self._at(*names), True)
         out.write(bytearray(text.encode()))
         out.close()
@@ -138,7 +133,6 @@ class Folder:
         self._system.delete(self._at(*names), True)
 
     def move(self, source: Iterable[str], target: Iterable[str]) -> None:
-        """Renames `source` to `target`. Raises KinspectError, also if there is a `target`."""
         # A folder would be moved into the one that is there.
         if self.exists(*target) or not self._system.rename(self._at(*source), self._at(*target)):
             raise KinspectError(f"{self.address(*target)}: could not be put in place")

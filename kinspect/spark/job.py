@@ -48,7 +48,7 @@ class JobResult:
 def run(spark: SparkSession, job: Job, step: Callable[[str], None]) -> JobResult:
     """Runs the job: tables are replaced once all are written, and aggregates come with `exchanges`. `step`: takes the
     name of each step. Raises KinspectError, also for captures that could not be read unless `skip_unreadable`."""
-    check_out(job.out, job.table_format == PARQUET)
+    check_out(job.out, job.table_format)
     spark = own_session(spark)
     output = JobOutput(spark, job.out, job.table_format)
     step("reading the captures")
@@ -98,5 +98,5 @@ def _write(captures: Captures, request: Request, output: JobOutput, step: Callab
     output.write_problems(captures.unread, request, day)
     captures.check()
     step("putting the tables in place")
-    dates = output.commit(captures.dates, (*request.tables, *map(answer_table, request.answers), PROBLEMS))
+    dates = output.replace(captures.dates, (*request.tables, *map(answer_table, request.answers), PROBLEMS))
     return JobResult(summary, rows, dates, captures.errors, left_out)

@@ -17,6 +17,7 @@ from pyarrow import ArrowException, fs
 from kinspect.capture.source import input_size, unreadable
 from kinspect.errors import CaptureError, KinspectError, UnreadableError
 from kinspect.output.escape import printable
+from kinspect.tables.tablenames import DELTA
 
 _WILD = frozenset("*?[")
 # In a URL a question mark begins the settings of its file system.
@@ -68,18 +69,22 @@ def shown(path: str) -> str:
     return f"{scheme}://{_USER.sub('', rest, 1)}"
 
 
-def check_renames(folder: str, scheme: str) -> None:
-    """Raises KinspectError if a store, by the scheme of its URLs, cannot rename in one step."""
+def check_store(folder: str, scheme: str, table_format: str) -> None:
+    """Raises KinspectError if tables of a format cannot be put in place in a store, by the scheme of its URLs."""
     if scheme not in RENAMES:
         raise KinspectError(
-            f"{shown(folder)}: {scheme} renames nothing in one step, as tables of Parquet need; choose another --out,"
-            " on disks or HDFS"
+            f"{shown(folder)}: {scheme} renames nothing in one step, as tables need; choose another --out, on disks or"
+            " HDFS"
+        )
+    if table_format == DELTA and scheme != "file":
+        raise KinspectError(
+            f"{shown(folder)}: tables of the format {DELTA} are written to disks; choose another --out"
         )
 
 
-def check_out(folder: str, renames: bool = True) -> None:
-    """Raises KinspectError for an output path that is not a folder, for one that Spark would read as a pattern, and if
-    it `renames`, for one in a store that cannot do so in one step."""
+def check_out(folder: str, table_format: str) -> None:
+    """Raises KinspectError for an output path that is not a folder, for one that Spark would read as a pattern, and for
+    one in a store where tables of the format cannot be put in place."""
     if not is_url(folder):
         there = next(
             path for path in (Path(folder), *Path(folder).parents) if path.exists() or path == path.parent
@@ -90,8 +95,8 @@ def check_out(folder: str, renames: bool = True) -> None:
         raise KinspectError(
             f"{shown(folder)}: Spark takes {' '.join(sorted(_PATTERN))} in a path for a pattern; choose another --out"
         )
-    if renames and is_url(folder):
-        check_renames(folder, folder.partition("://")[0].lower())
+    if is_url(folder):
+        check_store(folder, folder.partition("://")[0].lower(), table_format)
 
 
 class ListedFile(NamedTuple):

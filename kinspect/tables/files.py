@@ -16,7 +16,8 @@ from kinspect.output import Opening
 from kinspect.output.escape import printable
 from kinspect.sink import RunInput, Sink, SinkReport
 from kinspect.tables.builder import TableBuilder
-from kinspect.tables.parquet import PartFiles, TableFolder, problem_rows
+from kinspect.tables.openfolder import TableFolder
+from kinspect.tables.parquet import PartFiles, problem_rows
 from kinspect.tables.rows import Table, UnreadInput, open_table
 from kinspect.tables.tablenames import DEFAULT_TABLES, PROBLEMS, RECORD_ROWS, RECORDS, TABLES
 from kinspect.wording import counted

@@ -1,28 +1,20 @@
-"""Tables as Parquet files: a folder a table, in it a folder a date, as `kinspect pipeline run` lays them out.
-
-What is written lies in a staging folder beside the tables until it is put in place: files of tables are complete.
-Folders are held open and everything is done below them, so that no name can lead elsewhere meanwhile.
-"""
+"""Rows of tables as Parquet files: a folder a table, in it a folder a date, as `kinspect pipeline run` has them."""
 
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from datetime import date
-from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from kinspect.errors import KinspectError
 from kinspect.ownfile import make
 from kinspect.tables.arrowcolumns import DATE, PROBLEM_ROWS
-from kinspect.tables.lock import LOCK, FileLock
-from kinspect.tables.tablenames import DATE_FOLDER, NO_DATE, PROBLEMS, RECORD_ROWS, STAGING, TABLES
+from kinspect.tables.openfolder import opened_below
+from kinspect.tables.tablenames import DATE_FOLDER, NO_DATE
 
 GROUP_ROWS, GROUP_BYTES = 100_000, 32 * 1024 * 1024
 """Most rows of a row group, and their bytes in memory from which on it is written."""
@@ -33,8 +25,6 @@ OPEN_FILES = 32
 FILE_GROUPS = 32
 """Row groups after which a file is closed."""
 COMPRESSION = "zstd"
-_FOLDER_MODE = 0o700
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 Part = tuple[str, date | None]
 """A table, and the date of some of its rows; None: rows without one."""
@@ -55,26 +45,6 @@ def by_date(table: str, rows: pa.RecordBatch) -> Iterator[DatedRows]:
     for day in days:
         chosen = pc.equal(dates, day) if day.is_valid else pc.is_null(dates)
         yield DatedRows((table, day.as_py()), rest if len(days) == 1 else rest.filter(chosen))
-
-
-def folder_of(part: Part) -> Path:
-    """The folder of a table's date, below that of the tables."""
-    table, day = part
-    return Path(table, f"{DATE_FOLDER}{day or NO_DATE}")
-
-
-def _open_below(folder: int, path: Path) -> int:
-    """Open a folder below an open one, and make what is missing. Raises OSError, also for symbolic links."""
-    found = os.dup(folder)
-    for name in path.parts:
-        above = found
-        try:
-            with suppress(FileExistsError):
-                os.mkdir(name, _FOLDER_MODE, dir_fd=above)
-            found = os.open(name, _FOLDER, dir_fd=above)
-        finally:
-            os.close(above)
-    return found
 
 
 class PartFiles:
@@ -124,13 +94,10 @@ class PartFiles:
     def _begin(self, part: Part, schema: pa.Schema) -> pq.ParquetWriter:
         if len(self._open) >= OPEN_FILES:
             self._close(next(iter(self._open)))
-        folder = _open_below(self._folder, folder_of(part))
-        try:
-            made = make(f"part-{self._number:05}-{self._name}.parquet", folder=folder)
-        finally:
-            os.close(folder)
-        self._number += 1
         table, day = part
+        with opened_below(self._folder, table, f"{DATE_FOLDER}{day or NO_DATE}", make=True) as folder:
+            made = make(f"part-{self._number:05}-{self._name}.parquet", folder=folder)
+        self._number += 1
         self.dates.setdefault(table, set()).add(str(day or NO_DATE))
         self._groups[part] = 0
         try:
@@ -141,106 +108,6 @@ class PartFiles:
 
     def _close(self, part: Part) -> None:
         self._open.pop(part).close()
-
-
-class TableFolder:
-    """A folder of tables that a run fills: `staging` for what does not count yet, `put` to let it count.
-
-    `replace`: tables that are there go when the first new ones are put in place.
-    Else the folder must be empty. Raises KinspectError if it is not, if it holds anything that is not a table of
-    kinspect, and if another run writes there.
-    """
-
-    def __init__(self, path: str, replace: bool) -> None:
-        self._path = Path(path)
-        if self._path.is_symlink():
-            raise KinspectError(f"-o: {path}: is a symbolic link: name the folder itself")
-        if self._path.exists() and not self._path.is_dir():
-            raise KinspectError(f"-o: {path}: is no folder; tables need one of their own")
-        self._made = not self._path.exists()
-        try:
-            self._path.mkdir(_FOLDER_MODE, parents=True, exist_ok=True)
-            self._folder = os.open(self._path, _FOLDER)
-            self._check(replace)
-            words = f"-o: {path}: another run writes there; wait for its end, or choose another folder"
-            self._lock = FileLock(self._path / STAGING / LOCK, words)
-            self._replaced = self._check(replace)
-            self.staging = _open_below(self._folder, Path(STAGING))
-            for left in os.listdir(self.staging):
-                if left != LOCK:
-                    shutil.rmtree(left, dir_fd=self.staging)
-        except OSError as error:
-            raise KinspectError(f"-o: {path}: {error.strerror or error}") from None
-
-    def _check(self, replace: bool) -> list[str]:
-        """The names of the tables that are there."""
-        names = sorted(os.listdir(self._folder))
-        foreign = [name for name in names if not self._is_table(name)]
-        if foreign:
-            raise KinspectError(
-                f"-o: {self._path}: has {foreign[0]}, which is no table of exchanges, connections, batches or records;"
-                " tables need a folder of their own"
-            )
-        tables = [name for name in names if name != STAGING]
-        if tables and not replace:
-            raise KinspectError(f"-o: {self._path}: has tables already; give --force to replace them all")
-        return tables
-
-    def _is_table(self, name: str) -> bool:
-        if name not in (STAGING, *TABLES, RECORD_ROWS, PROBLEMS):
-            return False
-        try:
-            folder = os.open(name, _FOLDER, dir_fd=self._folder)
-        except NotADirectoryError:
-            return False
-        try:
-            with os.scandir(folder) as found:
-                return name == STAGING or all(
-                    day.name.startswith(DATE_FOLDER) and day.is_dir(follow_symlinks=False) for day in found
-                )
-        finally:
-            os.close(folder)
-
-    def put(self) -> None:
-        """Put the staged files in place, which must be closed. The first time, those that are replaced go then."""
-        replaced = [*self._files_below(self._replaced)]
-        for above, _, files, staged in os.fwalk(dir_fd=self.staging):
-            files = [name for name in files if name != LOCK]
-            if not files:
-                continue
-            target = _open_below(self._folder, Path(above))
-            try:
-                for name in sorted(files):
-                    os.rename(name, name, src_dir_fd=staged, dst_dir_fd=target)
-            finally:
-                os.close(target)
-        for path in replaced:
-            os.unlink(path, dir_fd=self._folder)
-        for name in self._replaced:
-            self._remove_empty(name)
-        self._replaced = []
-
-    def _files_below(self, tables: Iterable[str]) -> Iterator[Path]:
-        """The files of tables, as paths in the folder."""
-        for table in tables:
-            for above, _, files, _ in os.fwalk(table, dir_fd=self._folder):
-                yield from (Path(above, name) for name in files)
-
-    def _remove_empty(self, table: str) -> None:
-        for _, folders, _, opened in os.fwalk(table, topdown=False, dir_fd=self._folder):
-            for name in folders:
-                with suppress(OSError):
-                    os.rmdir(name, dir_fd=opened)
-        with suppress(OSError):
-            os.rmdir(table, dir_fd=self._folder)
-
-    def discard(self) -> None:
-        """Delete what is staged, and the folder if it was made for it and has nothing."""
-        shutil.rmtree(STAGING, ignore_errors=True, dir_fd=self._folder)
-        self._lock.release()
-        if self._made and not os.listdir(self._folder):
-            with suppress(OSError):
-                self._path.rmdir()
 
 
 def problem_rows(rows: Iterable[tuple[object, ...]]) -> pa.StructArray:

@@ -4,7 +4,8 @@ EXCHANGES, BATCHES, RECORDS, CONNECTIONS = "exchanges", "batches", "records", "c
 RECORD_ROWS = "record_rows"
 """The rows of `kinspect records`, which are decided by all of a capture."""
 PROBLEMS = "problems"
-PARQUET = "parquet"
+PARQUET, DELTA = "parquet", "delta"
+"""Formats of tables."""
 STAGING = "_staging"
 """Folder beside the tables for what does not count yet."""
 TABLES = (EXCHANGES, BATCHES, RECORDS, CONNECTIONS)

@@ -205,7 +205,7 @@ def test_no_folder_is_one_clear_error(tmp_path):
 @pytest.mark.parametrize("folder", ["out[1]", "a*", "s3a://bucket/{x}"])
 def test_an_out_that_spark_would_not_find_again_is_refused(folder):
     with pytest.raises(KinspectError, match="for a pattern; choose another --out"):
-        import_module("kinspect.spark.storage").check_out(folder)
+        import_module("kinspect.spark.storage").check_out(folder, "parquet")
 
 
 def test_a_name_that_is_there_is_no_pattern(tmp_path):

@@ -219,14 +219,6 @@ def test_tables_of_version_0_1_or_another_format_are_refused(spark, job, tmp_pat
         job.run(spark, job.Job([str(CAPTURE)], str(tmp_path), job.Request(("exchanges",))), lambda _: None)
 
 
-def test_a_format_without_its_jars_is_refused(spark, job, tmp_path):
-    settings = job.Job(
-        [str(CAPTURE)], str(tmp_path / "out"), job.Request(("exchanges",)), table_format="delta"
-    )
-    with pytest.raises(KinspectError, match="Spark has no format delta here; give its jar"):
-        job.run(spark, settings, lambda _: None)
-
-
 def test_tables_are_joined_by_exchange_id(made):
     duckdb = import_module("duckdb")
     exchanges, records = (f"'{made}/{name}/date=2026*/*.parquet'" for name in ("exchanges", "records"))
@@ -267,20 +259,20 @@ def test_a_run_that_ends_while_it_puts_tables_in_place_is_finished_by_the_next(
     spark, job, made, tmp_path, monkeypatch, error, raised, words
 ):
     commit = import_module("kinspect.spark.commit")
-    whole, replaced = commit.JobOutput._replace, []
+    whole, moved = commit.JobOutput.move, []
 
-    def replace(output, name, *given):
-        if len(replaced) == 2:
+    def move(output, source, target):
+        if len(moved) == 2:
             raise error
-        whole(output, name, *given)
-        replaced.append(name)
+        whole(output, source, target)
+        moved.append(target[0])
 
     settings = job.Job([str(CAPTURE)], str(tmp_path), job.Request(("exchanges", "records", "connections")))
-    monkeypatch.setattr(commit.JobOutput, "_replace", replace)
+    monkeypatch.setattr(commit.JobOutput, "move", move)
     with pytest.raises(raised, match=words):
         job.run(spark, settings, lambda _: None)
     monkeypatch.undo()
-    assert tables(tmp_path) == {*replaced, "_staging"}
+    assert {*moved, "_staging"} <= tables(tmp_path) != tables(made)
     commit.JobOutput(spark, str(tmp_path)).close()
     assert tables(tmp_path) == tables(made)
     assert contents(tmp_path) == contents(made)
@@ -300,9 +292,9 @@ def marked(spark, tmp_path, monkeypatch):
             rows = [(str(days[number % 2]), number) for number in numbers]
             output.write("one", spark.createDataFrame(rows, "date string, timestamp_ns int"))
             if numbers[0] == 0:
-                monkeypatch.setattr(output, "_finish", killed)
+                monkeypatch.setattr(output, "finish", killed)
             with suppress(KeyboardInterrupt):
-                output.commit(days, ())
+                output.replace(days, ())
             output.close()
     finally:
         spark.conf.unset("spark.sql.adaptive.coalescePartitions.enabled")
@@ -322,16 +314,13 @@ def numbers_of(out):
 
 
 def interrupted(marked, out, copied, deleted):
-    """A copy of `marked` in which a date was moved file by file, as far as that."""
+    """A copy of `marked` in which files of a date were moved, as far as that."""
     shutil.copytree(marked, out)
     (staged,) = out.glob("_staging/**/one/date=2026-11-20")
     files = sorted(staged.glob("*.parquet"))
     assert len(files) > 1
-    target = out / "one/date=2026-11-20"
-    shutil.rmtree(target)
     for path in files[:copied]:
-        target.mkdir(exist_ok=True)
-        shutil.copy(path, target)
+        shutil.copy(path, out / "one/date=2026-11-20")
     for path in files[:deleted]:
         path.unlink()
         path.with_name(f".{path.name}.crc").unlink()
@@ -339,7 +328,7 @@ def interrupted(marked, out, copied, deleted):
 
 
 def test_a_move_that_was_no_single_step_loses_no_row(spark, marked, tmp_path):
-    """As of a store that copies the files of a folder and then deletes them, killed at each step."""
+    """As of a store that copies a file and then deletes it, killed at each step."""
     commit = import_module("kinspect.spark.commit")
     files = interrupted(marked, tmp_path / "whole", 0, 0)
     for copied, deleted in [(step, 0) for step in range(files + 1)] + [
@@ -356,29 +345,12 @@ def test_of_a_move_whose_rows_are_gone_nothing_is_deleted(spark, marked, tmp_pat
     commit = import_module("kinspect.spark.commit")
     out = tmp_path / "out"
     interrupted(marked, out, 0, 1)
-    shutil.copytree(marked / "one/date=2026-11-20", out / "one/date=2026-11-20")
-    before = {path: path.read_bytes() for path in out.rglob("*.parquet") if "11-20" in str(path)}
+    before = {path.name: path.read_bytes() for path in out.rglob("*.parquet") if "11-20" in str(path)}
     with pytest.raises(
         KinspectError, match=r"date=2026-11-20/part-.*: is gone or was changed before it was put in"
     ):
         commit.JobOutput(spark, str(out))
-    assert before.items() <= {path: path.read_bytes() for path in out.rglob("*.parquet")}.items()
-
-
-def test_what_a_run_of_0_2_marked_is_finished(spark, marked, tmp_path):
-    """It listed no files, and all runs staged in one folder."""
-    (mark,) = marked.rglob("_WRITTEN")
-    mark.write_text("")
-    mark.with_name("._WRITTEN.crc").unlink()
-    for path in mark.parent.iterdir():
-        path.rename(marked / "_staging" / path.name)
-    mark.parent.rmdir()
-    files = interrupted(marked, tmp_path / "out", 0, 0)
-    interrupted(marked, tmp_path / "late", files, files - 1)
-    for out in (marked, tmp_path / "out", tmp_path / "late"):
-        import_module("kinspect.spark.commit").JobOutput(spark, str(out)).close()
-        assert numbers_of(out) == [*range(40)]
-        assert tables(out) == {"one"}
+    assert before.items() <= {path.name: path.read_bytes() for path in out.rglob("*.parquet")}.items()
 
 
 def test_a_store_that_cannot_rename_in_one_step_is_refused(spark, job, monkeypatch):
@@ -390,7 +362,11 @@ def test_a_store_that_cannot_rename_in_one_step_is_refused(spark, job, monkeypat
             job.run(spark, job.Job([str(CAPTURE)], url), lambda _: None)
     folder = import_module("kinspect.spark.folder").Folder(spark, "http://host/tables")
     with pytest.raises(KinspectError, match="http renames nothing in one step"):
-        folder.check_renames()
+        folder.check_store()
+    with pytest.raises(
+        KinspectError, match=r"hdfs://host/t: tables of the format delta are written to disks"
+    ):
+        job.run(spark, job.Job([str(CAPTURE)], "hdfs://host/t", table_format="delta"), lambda _: None)
 
 
 def test_a_text_is_replaced_in_one_step(spark, tmp_path, monkeypatch):
@@ -411,7 +387,7 @@ def test_what_is_in_place_does_not_count_twice(spark, tmp_path, monkeypatch):
     output.write("one", spark.createDataFrame([("2026-11-21", 1)], "date string, n int"))
     monkeypatch.setattr(output, "discard", killed)
     with pytest.raises(KeyboardInterrupt):
-        output.commit([], ())
+        output.replace([], ())
     assert not [*tmp_path.rglob("_WRITTEN")]
 
 

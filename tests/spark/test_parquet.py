@@ -1,7 +1,9 @@
 """`--format parquet`: the rows of `kinspect pipeline run`, without Spark. They are the lines of `kinspect read`."""
 
+import itertools
 import os
 import resource
+import shutil
 import signal
 import stat
 import subprocess
@@ -21,10 +23,13 @@ from support.pcap import Conversation, framed, pcap
 from support.waiting import wait_until
 
 from kinspect import records_of
+from kinspect.errors import KinspectError
 from kinspect.kafka.view.view import View, iso_time
 from kinspect.protocol import Message, encode_request, encode_response
 from kinspect.tables.arrowcolumns import schema_of
 from kinspect.tables.builder import TableBuilder
+from kinspect.tables.lock import FileLock
+from kinspect.tables.openfolder import TableFolder
 from kinspect.tables.parquet import OPEN_FILES, PartFiles
 from kinspect.tables.rows import open_table
 from kinspect.tables.tablenames import RECORD_ROWS
@@ -269,6 +274,62 @@ def test_tables_go_once_those_in_their_place_stand(kinspect, tmp_path, monkeypat
     monkeypatch.setattr(os, "unlink", refuse)
     assert kinspect("read", "--format", "parquet", "-o", out, "--force", NANO).status != 0
     assert before < {*out.rglob("*.parquet")} - {*(out / "_staging").rglob("*")}
+
+
+def test_killed_at_any_step_of_the_commit_all_is_there_or_nothing(tmp_path, monkeypatch):
+    """What was killed behind the manifest, the next run finishes, also one that is refused."""
+
+    def fill(out, rows):
+        folder = TableFolder(str(out), replace=True)
+        for table in rows:
+            (out / "_staging" / folder._staging[-1] / table / "date=2026-11-21").mkdir(parents=True)
+            for number in range(2):
+                (
+                    out / "_staging" / folder._staging[-1] / table / f"date=2026-11-21/{rows[table]}{number}"
+                ).touch()
+        folder.put()
+        folder.discard()
+
+    def killed(work):
+        def step(*given, **more):
+            for moment in (lambda: None, lambda: work(*given, **more)):
+                moment()
+                steps[0] -= 1
+                if steps[0] == 0:
+                    raise KeyboardInterrupt
+
+        return step
+
+    class Lock(FileLock):
+        def __init__(self, *given):
+            held.append(self)
+            super().__init__(*given)
+
+    held = []
+    monkeypatch.setattr("kinspect.tables.openfolder.FileLock", Lock)
+    steps, first = [0], tmp_path / "first"
+    old, new = {"exchanges": "a", "records": "b"}, {"connections": "c", "exchanges": "d"}
+    fill(first, old)
+    for name in ("make", "put_text", "move", "delete"):
+        monkeypatch.setattr(TableFolder, name, killed(getattr(TableFolder, name)))
+    ended = set()
+    for at in itertools.count(1):
+        out = tmp_path / str(at)
+        shutil.copytree(first, out)
+        steps[0] = at
+        try:
+            fill(out, new)
+        except KeyboardInterrupt:
+            held[-1].release()
+            with pytest.raises(KinspectError, match="has tables already"):
+                TableFolder(str(out), replace=False)
+        found = {(path.parts[-3], path.name[0]) for path in out.rglob("*") if path.is_file()}
+        assert not (out / "_staging").exists()
+        assert found in ({*old.items()}, {*new.items()})
+        ended.add(frozenset(found))
+        if steps[0] > 0:
+            break
+    assert (at > 20, len(ended)) == (True, 2)
 
 
 def test_a_run_beside_another_one_is_refused(kinspect, tmp_path):

@@ -26,6 +26,7 @@ from kinspect.spark.streaming.streamoutput import StreamOutput
 from kinspect.spark.streaming.streamsource import FORMAT, SHARD, StreamOptions
 from kinspect.tables.request import Request
 from kinspect.tables.rows import UnreadInput
+from kinspect.tables.tablenames import PARQUET
 from kinspect.tables.taggedrows import SUMMARY, tagged_schema
 
 if TYPE_CHECKING:
@@ -62,17 +63,18 @@ class Stream:
         out: str,
         request: Request,
         tell: Callable[[str], None] = lambda _: None,
+        table_format: str = PARQUET,
     ) -> None:
         """Raises KinspectError for the folder of another job, and for the state of another version."""
         self._watch = replace(watch, tries=tries_of(spark))
         self._out = out
         self._request = request
         self._tell = tell
-        check_out(out)
+        check_out(out, table_format)
         self._spark = own_session(spark)
         if not spark.sparkContext.getConf().contains(TASKS):
             self._spark.conf.set(TASKS, str(min(watch.shards, spark.sparkContext.defaultParallelism)))
-        self._output = StreamOutput(self._spark, out)
+        self._output = StreamOutput(self._spark, out, table_format)
         try:
             self._go_on()
         except KinspectError:
@@ -83,7 +85,9 @@ class Stream:
 
     def _go_on(self) -> None:
         told = {"tables": list(self._request.tables), "shards": self._watch.shards}
-        before = self._output.settings
+        told["table format"] = self._output.table_format
+        # Streams were all of Parquet once.
+        before = self._output.settings and {"table format": PARQUET, **self._output.settings}
         for name, value in told.items():
             if before and before[name] != value:
                 kept = ", ".join(before[name]) if name == "tables" else before[name]

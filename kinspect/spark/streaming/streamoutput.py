@@ -1,10 +1,9 @@
 """The folder of a stream's tables, with the rows of each micro-batch exactly once, whenever a process is killed.
 
-A micro-batch is written into a staging folder. A mark in it, made once all is written, lists its files and commits it.
-Then a rename moves each file to those of earlier ones. A micro-batch that is interrupted before the mark is repeated;
-one that is interrupted after it is finished at the next start.
+The manifest that commits a micro-batch has the stream's next state too. A micro-batch that is interrupted before it is
+repeated; one that is interrupted after it is finished at the next start.
 
-Aggregates of a date are computed anew from all its exchanges. They are staged alike, and replace those of the date.
+Aggregates of a date are computed anew from all its exchanges, and replace those of the date.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from kinspect.errors import KinspectError
 from kinspect.spark.commit import STREAM, StagingFolder
 from kinspect.tables.aggregates import QUERIES
 from kinspect.tables.request import Request
-from kinspect.tables.tablenames import EXCHANGES
+from kinspect.tables.tablenames import EXCHANGES, PARQUET
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 ADD_UP_SECONDS = 3600.0
 """Seconds after which the aggregates of dates with new rows are computed anew."""
 _SETTINGS, _STATE, _STAGED, _CHECKPOINT = "settings.json", "state-", "staged", "checkpoint"
-_DECIDED, _FILES = "decided.json", "files"
 _BEGIN: dict[str, Any] = {"step": -1, "batch": -1, "told": [], "sums": {}, "changed": [], "added_up": 0.0}
 _OLD = ("carry-", "decided-", "attempt-")
 
@@ -34,10 +32,9 @@ _OLD = ("carry-", "decided-", "attempt-")
 class StreamOutput(StagingFolder):
     """The folder `--out` of a stream."""
 
-    def __init__(self, spark: SparkSession, path: str) -> None:
+    def __init__(self, spark: SparkSession, path: str, table_format: str = PARQUET) -> None:
         """Finishes an interrupted commit. Raises KinspectError for the folder of another job or version."""
-        super().__init__(spark, path, STREAM, _STAGED, one_file=True)
-        self.check_renames()
+        super().__init__(spark, path, table_format, one_file=True)
         names = self.names(STREAM)
         if any(name.startswith(_OLD) for name in names):
             raise KinspectError(
@@ -54,13 +51,13 @@ class StreamOutput(StagingFolder):
             self._begin()
 
     def _begin(self) -> None:
-        states = sorted(name for name in self.names(STREAM) if name.startswith(_STATE))
         self.checkpoint = self.address(STREAM, _CHECKPOINT)
         """URL of Spark's checkpoint."""
         self.settings: dict[str, Any] = self._read(_SETTINGS) or {}
         """Options with which the stream was begun; empty for a new one."""
-        self._state: dict[str, Any] = self._read(states[-1]) if states else _BEGIN
-        self.take_up(_DECIDED, self._finish)
+        self.stage_in(STREAM, _STAGED)
+        self._state: dict[str, Any] = _BEGIN
+        self._take_state()
         # Spark numbers micro-batches by its checkpoint: another one would use the numbers of earlier ones again.
         begun = [int(name) for name in self.names(STREAM, _CHECKPOINT, "offsets") if name.isdigit()]
         if max(begun, default=-1) < self._state["batch"]:
@@ -87,7 +84,7 @@ class StreamOutput(StagingFolder):
 
     def decide(self, batch: int, number: int, told: list[Any], sums: dict[str, Any]) -> None:
         """Commits a micro-batch. `number`: its number by the source; `told`: topic names and node ids learned in it."""
-        changed = sorted({*self._state["changed"], *self._days(EXCHANGES)})
+        changed = sorted({*self._state["changed"], *self.days(*self._staging, EXCHANGES)})
         lately = [*self._state["told"][-1:], (number, told)]
         self._decide(batch=batch, told=lately, sums=sums, changed=changed)
 
@@ -98,7 +95,7 @@ class StreamOutput(StagingFolder):
 
     def add_up(self, request: Request) -> None:
         """Computes the aggregates of the dates whose exchanges changed since the last time."""
-        days = [day for day in self._state["changed"] if self.exists(EXCHANGES, day)]
+        days = [day for day in self._state["changed"] if self.paths_of(EXCHANGES, (day,))]
         if days:
             self.discard()
             self.write_sums(request, *days)
@@ -107,28 +104,19 @@ class StreamOutput(StagingFolder):
     def _decide(self, **changes: Any) -> None:
         """Commits the staged tables together with changes of the state."""
         self.check()
-        self.make(*self._staging)
         state = {**self._state, "step": self._state["step"] + 1, **changes}
-        self._write({**state, _FILES: self.staged()}, *self._staging[1:], _DECIDED)
-        self._finish()
+        sums = {name: days for name, days in self.staged().items() if name in QUERIES}
+        self.commit(sums, state["step"], {f"{STREAM}/{_STATE}{state['step']:010}.json": state})
         self.discard()
+        self._take_state()
 
-    def _finish(self) -> None:
-        """Moves committed tables into place."""
-        state = self._read(*self._staging[1:], _DECIDED)
-        # That of 0.2 lists none.
-        for name, days in state.pop(_FILES, self.staged()).items():
-            for day, files in days.items():
-                if name in QUERIES:
-                    self._replace(name, day, files)
-                else:
-                    self._add(name, day, files, f"batch-{state['batch']:010}-")
-        own = f"{_STATE}{state['step']:010}.json"
-        self._write(state, own)
-        for name in self.names(STREAM):
-            if name.startswith(_STATE) and name < own:
-                self.delete(STREAM, name)
-        self._state = state
+    def _take_state(self) -> None:
+        """Reads the latest state, and deletes older ones."""
+        states = sorted(name for name in self.names(STREAM) if name.startswith(_STATE))
+        for name in states[-1:]:
+            self._state = self._read(name)
+        for name in states[:-1]:
+            self.delete(STREAM, name)
 
     def _read(self, *names: str) -> Any:
         return json.loads(self.text(STREAM, *names)) if self.exists(STREAM, *names) else None

@@ -1,0 +1,198 @@
+"""Files of tables that count together: a manifest names those that come and those that go.
+
+A run writes into a folder of its own in a staging folder beside the tables. Once everything is written it leaves the
+manifest there, and from then on the run counts: its files are put among those of the tables, and then those that they
+replace go. A run that was interrupted before its manifest stood leaves nothing; the next run finishes one that was
+interrupted after it. In tables of Delta Lake, files count by the table's log, which a commit of each table changes.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from kinspect.errors import KinspectError
+from kinspect.tables.lock import LOCK
+from kinspect.tables.tablenames import DATE_FOLDER, DELTA, PARQUET
+
+MANIFEST = "_WRITTEN"
+VERSIONS = "_versions.json"
+"""Versions of all tables of Delta Lake that belong together: those of the last whole commit."""
+
+Files = dict[str, int]
+"""Sizes of files by name."""
+Dates = dict[str, dict[str, Files]]
+"""The files of tables, by table and date folder."""
+
+
+class CommittedFolder(ABC):
+    """A folder of tables, with a staging folder for rows that do not count yet. Methods take the names on a path."""
+
+    table_format = PARQUET
+    _above: tuple[str, ...] = ()
+    _staging: tuple[str, ...] = ()
+
+    @abstractmethod
+    def address(self, *names: str) -> str:
+        """Absolute path or URL of a file or folder below."""
+
+    @abstractmethod
+    def exists(self, *names: str) -> bool: ...
+
+    @abstractmethod
+    def sizes(self, *names: str) -> dict[str, int | None]:
+        """Sizes of what is in a folder, by name; None: a folder. Empty if the folder is missing."""
+
+    def names(self, *names: str, folders: bool = False) -> list[str]:
+        """Names in a folder, or those of its folders alone."""
+        return [name for name, size in self.sizes(*names).items() if size is None or not folders]
+
+    def files(self, *names: str) -> Files:
+        """The files in a folder."""
+        return {name: size for name, size in self.sizes(*names).items() if size is not None}
+
+    @abstractmethod
+    def make(self, *names: str) -> None:
+        """Makes a folder, and those above it, unless it is there."""
+
+    @abstractmethod
+    def text(self, *names: str) -> str:
+        """Text of a file."""
+
+    @abstractmethod
+    def put_text(self, text: str, *names: str) -> None:
+        """Writes a file atomically: if the process is killed, the former text stays."""
+
+    @abstractmethod
+    def delete(self, *names: str) -> None:
+        """Deletes a file, or a folder with all that is in it."""
+
+    @abstractmethod
+    def move(self, source: Iterable[str], target: Iterable[str]) -> None:
+        """Renames `source` to `target`. Raises KinspectError, also if there is a `target`."""
+
+    def stage_in(self, *above: str) -> None:
+        """Takes a staging folder in `above`, that of all runs. Finishes what an earlier run left a manifest of, and
+        deletes all else that is there."""
+        self._above = above
+        for name in self.names(*above, folders=True):
+            self._staging = (*above, name)
+            if self.exists(*self._staging, MANIFEST):
+                self.finish()
+        for name in self.names(*above):
+            if name != LOCK:
+                self.delete(*above, name)
+        # Tasks of a run that was killed may go on for a while.
+        self._staging = (*above, uuid4().hex)
+
+    def staged(self) -> Dates:
+        """What is staged."""
+        found: Dates = {}
+        for name in self.names(*self._staging, folders=True):
+            days = ((day, self.files(*self._staging, name, day)) for day in self.days(*self._staging, name))
+            found[name] = {day: files for day, files in days if files}
+        return found
+
+    def days(self, *names: str) -> list[str]:
+        """Names of the date folders of a table."""
+        return [day for day in self.names(*names, folders=True) if day.startswith(DATE_FOLDER)]
+
+    def commit(
+        self,
+        replaced: Mapping[str, Iterable[str]],
+        number: int | None = None,
+        notes: Mapping[str, Any] | None = None,
+    ) -> Dates:
+        """Lets the staged files count, in place of what there is of the dates `replaced`, by table. Returns them.
+
+        `number`: of this commit, another than that of the one before; `notes`: values to be written as JSON, by path.
+        Raises KinspectError if not everything can be put in place; then the next run finishes it.
+        """
+        files = self.staged()
+        manifest = {
+            "format": self.table_format,
+            "files": files,
+            "replaced": {
+                name: {day: [*self.files(name, day)] for day in days} for name, days in replaced.items()
+            },
+            "number": uuid4().int >> 80 if number is None else number,
+            "notes": notes or {},
+        }
+        self.make(*self._staging)
+        self.put_text(json.dumps(manifest), *self._staging, MANIFEST)
+        self.finish()
+        return files
+
+    def finish(self) -> None:
+        """Puts what a manifest names in place; what is there already stays."""
+        manifest = json.loads(self.text(*self._staging, MANIFEST))
+        if manifest["format"] != self.table_format:
+            raise KinspectError(
+                f"{self.address()}: a run with --table-format {manifest['format']} ended before all was in place;"
+                " run again with that, or choose another folder"
+            )
+        for name, days in manifest["files"].items():
+            for day, files in days.items():
+                self._place(name, day, files)
+        if self.table_format == DELTA:
+            self._log(manifest)
+        else:
+            self._remove(manifest["replaced"])
+        for path, value in manifest["notes"].items():
+            self.put_text(json.dumps(value), *path.split("/"))
+        self.delete(*self._staging, MANIFEST)
+
+    def _place(self, name: str, day: str, files: Files) -> None:
+        """Moves staged files of a date to those of the table. Raises KinspectError if one is not there any more."""
+        self.make(name, day)
+        there, staged = self.files(name, day), self.files(*self._staging, name, day)
+        for file, size in files.items():
+            if there.get(file) == size:
+                continue
+            if staged.get(file) != size:
+                raise KinspectError(
+                    f"{self.address(*self._staging, name, day, file)}: is gone or was changed before it was put in"
+                    f" place; nothing was deleted: move {self.address(*self._staging)} away, and run again"
+                )
+            if file in there:  # A part of it.
+                self.delete(name, day, file)
+            self.move((*self._staging, name, day, file), (name, day, file))
+
+    def _remove(self, replaced: dict[str, dict[str, list[str]]]) -> None:
+        """Deletes files, and folders that have none then, which would break who reads all tables."""
+        for name, days in replaced.items():
+            for day, files in days.items():
+                for file in files:
+                    self.delete(name, day, file)
+                if not self.names(name, day):
+                    self.delete(name, day)
+            if not self.names(name):
+                self.delete(name)
+
+    def _log(self, manifest: dict[str, Any]) -> None:
+        """Commits the files to the logs of their tables, and notes the versions of all tables."""
+        from kinspect.tables import deltalog
+
+        versions = json.loads(self.text(VERSIONS)) if self.exists(VERSIONS) else {}
+        for name in sorted({*manifest["files"], *manifest["replaced"]}):
+            files, replaced = manifest["files"].get(name, {}), manifest["replaced"].get(name, ())
+            version = deltalog.commit(self.local(name), files, replaced, manifest["number"])
+            if version is not None:
+                versions[name] = version
+        self.put_text(json.dumps(versions), VERSIONS)
+
+    def paths_of(self, name: str, days: Iterable[str]) -> list[str]:
+        """Addresses of what counts of a table's date folders: files, or whole folders."""
+        if self.table_format == PARQUET:
+            return [self.address(name, day) for day in days if self.exists(name, day)]
+        from kinspect.tables import deltalog
+
+        return deltalog.paths(self.local(name), [*days])
+
+    def local(self, *names: str) -> Path:
+        """Path of a file or folder below, on a local disk."""
+        return Path(self.address(*names))

@@ -1,0 +1,103 @@
+"""The log of a Delta Lake table, by delta-rs: which files count. Files that it does not name are nobody's rows."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake.exceptions import DeltaError
+from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
+
+from kinspect.errors import KinspectError
+from kinspect.tables.arrowcolumns import COMMENTS, DATE
+from kinspect.tables.tablenames import DATE_FOLDER, NO_DATE
+
+LOG = "_delta_log"
+APPLICATION = "kinspect"
+"""The application of Delta's `txn` action (PROTOCOL.md, Transaction Identifiers); its version is a commit's number."""
+
+
+def commit(
+    table: Path, files: Mapping[str, Collection[str]], replaced: Collection[str], number: int
+) -> int | None:
+    """Lets files of a table count, by date folder, in place of those of the date folders `replaced`. Returns the
+    version of the table; None if there is none, and no file.
+
+    The commit of a `number` is made once, if none of another number came between. Raises KinspectError if another
+    writer changed the table meanwhile.
+    """
+    added = [_added(table, day, name) for day, names in files.items() for name in names]
+    once = CommitProperties(app_transactions=[Transaction(APPLICATION, number)])
+    try:
+        if not DeltaTable.is_deltatable(str(table)):
+            if added:
+                _create(table, added, once)
+            return 0 if added else None
+        there = DeltaTable(table)
+        removed = [_removed(path, day) for path, day in _active(there) if day in replaced]
+        if there.transaction_version(APPLICATION) != number and (added or removed):
+            if added:
+                _widen(there, _schema(table, added[0].path))
+            there.create_write_transaction(
+                [*added, *removed], "append", there.schema(), [DATE], commit_properties=once
+            )
+        return int(DeltaTable(table).version())
+    except DeltaError as error:
+        raise KinspectError(f"{table}: {str(error).splitlines()[0]}") from error
+
+
+def paths(table: Path, days: Collection[str]) -> list[str]:
+    """Paths of the files that count, of some date folders."""
+    if not DeltaTable.is_deltatable(str(table)):
+        return []
+    return [str(table / path) for path, day in _active(DeltaTable(table)) if day in days]
+
+
+def _active(table: DeltaTable) -> Iterable[tuple[str, str]]:
+    """The files that count, each with its date folder."""
+    for row in pa.table(table.get_add_actions(flatten=True)).to_pylist():
+        yield row["path"], f"{DATE_FOLDER}{row[f'partition.{DATE}'] or NO_DATE}"
+
+
+def _added(table: Path, day: str, name: str) -> AddAction:
+    path = table / day / name
+    told = path.stat()
+    rows = json.dumps({"numRecords": pq.read_metadata(path).num_rows})
+    return AddAction(
+        f"{day}/{name}", told.st_size, _partition(day), told.st_mtime_ns // 1_000_000, True, rows
+    )
+
+
+def _removed(path: str, day: str) -> RemoveAction:
+    return RemoveAction(path, True, time.time_ns() // 1_000_000, partition_values=_partition(day))
+
+
+def _partition(day: str) -> dict[str, str | None]:
+    value = day.removeprefix(DATE_FOLDER)
+    return {DATE: None if value == NO_DATE else value}
+
+
+def _create(table: Path, added: list[AddAction], once: CommitProperties) -> None:
+    schema = _schema(table, added[0].path)
+    create_table_with_add_actions(
+        str(table), schema, added, partition_by=[DATE], name=table.name, commit_properties=once
+    )
+
+
+def _schema(table: Path, path: str) -> Schema:
+    """Columns of a file, and the date, which is in the name of its folder."""
+    fields = [*pq.read_schema(table / path), pa.field(DATE, pa.date32())]
+    comments = ({"comment": COMMENTS[field.name]} if field.name in COMMENTS else None for field in fields)
+    return Schema.from_arrow(pa.schema(map(pa.Field.with_metadata, fields, comments)))
+
+
+def _widen(table: DeltaTable, schema: Schema) -> None:
+    """Adds columns that files have and the table has not, as of a newer kinspect."""
+    known = {field.name for field in table.schema().fields}
+    if new := [field for field in schema.fields if field.name not in known]:
+        table.alter.add_columns(new)
