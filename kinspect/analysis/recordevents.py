@@ -117,7 +117,7 @@ class RecordEvents:
             return
         line = self._line(exchange, REQUEST)
         asked = line[REQUEST]["body"] or {}
-        bases, refused = self._answered(exchange)
+        bases, errors = self._answered(exchange)
         name = asked.get("transactional_id")
         around = {**_around(line, REQUEST), "direction": PRODUCED, "group": None, "transactional_id": name}
         for where, batch in placed_batches(asked):
@@ -130,25 +130,27 @@ class RecordEvents:
                 batch,
                 [None if base is None else base + at for at in range(len(batch["records"]))],
             )
+            rows.shared["error"] = errors.get(_key(where))
             if base is not None:
                 bases[_key(where)] = base + len(rows)
-            if batch["is_transactional"] and _key(where) in refused:
+            if batch["is_transactional"] and _key(where) in errors:
                 # It is in no transaction, or another try is.
                 yield PUT, rows, None
             else:
                 yield _put(where, batch, rows, base, exchange.request.first_time)
 
-    def _answered(self, exchange: Exchange) -> tuple[dict[Any, int], set[Any]]:
-        """The first offset of each partition whose records a broker took and said so; and those where it took none."""
+    def _answered(self, exchange: Exchange) -> tuple[dict[Any, int], dict[Any, str]]:
+        """The first offset of each partition whose records a broker took and said so; and the errors of those where it
+        took none."""
         answered = (self._line(exchange, RESPONSE)[RESPONSE] or {}).get("body") or {}
-        bases, refused = {}, set()
+        bases, errors = {}, {}
         for topic, part in _each(answered, "responses", "partition_responses"):
             key = _key({**place_of(topic), **place_of(part)})
             if part.get("error_code"):
-                refused.add(key)
+                errors[key] = schema.error_name(part["error_code"], PRODUCE)
             elif part.get("base_offset", -1) >= 0:
                 bases[key] = part["base_offset"]
-        return bases, refused
+        return bases, errors
 
     def _fetched(self, exchange: Exchange) -> Iterator[RecordEvent]:
         if exchange.response is None:

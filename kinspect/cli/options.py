@@ -56,7 +56,8 @@ def filter_option(name: str, row: FilterDefinition | RecordFilterDefinition) -> 
     """The option of a filter."""
     return click.option(
         option_of(name),
-        is_flag=row.metavar is None,
+        # Not False: click would then look for an option where a value begins with a dash.
+        is_flag=row.metavar is None or None,
         multiple=row.many,
         metavar=row.metavar,
         shell_complete=words(row.words) if row.words is not None else None,

@@ -16,7 +16,6 @@ from kinspect.output.linesink import LineSink
 
 TOGETHER: Final = 64
 """Rows whose text is made at once."""
-_LINE: Final = b"%b,%b,%b\n"
 _BEFORE: Final = KEYS[: KEYS.index(OWN[0])]
 _BEHIND: Final = KEYS[KEYS.index(OWN[-1]) + 1 :]
 
@@ -50,8 +49,12 @@ class JsonRows(LineSink):
 
     def tell_rows(self, rows: BatchRows) -> None:
         shared, own = rows.shared, rows.own
-        before = orjson.dumps({name: shared[name] for name in _BEFORE})[:-1]
-        behind = orjson.dumps({name: shared[name] for name in _BEHIND})[1:]
+        begin = orjson.dumps({name: shared[name] for name in _BEFORE})[:-1] + b","
+        end = (
+            b","
+            + orjson.dumps({name: shared[name] for name in _BEHIND}, option=orjson.OPT_APPEND_NEWLINE)[1:]
+        )
+        between = end + begin
         for at in range(0, len(own), TOGETHER):
-            texts = [_LINE % (before, orjson.dumps(row)[1:-1], behind) for row in own[at : at + TOGETHER]]
-            self._put(escape_json(b"".join(texts)))
+            texts = [orjson.dumps(row)[1:-1] for row in own[at : at + TOGETHER]]
+            self._put(escape_json(begin + between.join(texts) + end))

@@ -39,9 +39,13 @@ def _payload(name: str) -> Any:
     return text
 
 
+def _fault(row: Row) -> str:
+    return "bad CRC" if row["crc_ok"] is False else row["error"] or ""
+
+
 def _value(row: Row) -> str:
-    shown = row["control"] or _payload("value")(row)
-    return f"bad CRC: {shown}" if row["crc_ok"] is False else shown
+    shown, fault = row["control"] or _payload("value")(row), _fault(row)
+    return f"{fault}: {shown}" if fault else shown
 
 
 def _topic(row: Row) -> str:
@@ -58,7 +62,7 @@ WIDTHS = {
     Column("CLIENT ID", lambda row: escape(row["client_id"] or ""), rank=5, least=8): 14,
     Column("TXN", lambda row: row["transaction"] or "?", rank=2): 9,
     Column("KEY", _payload("key"), rank=1, least=6): 12,
-    Column("VALUE", _value, style=lambda row: PROBLEM if row["crc_ok"] is False else "", least=12): REST,
+    Column("VALUE", _value, style=lambda row: PROBLEM if _fault(row) else "", least=12): REST,
 }
 
 

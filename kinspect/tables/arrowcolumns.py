@@ -105,7 +105,8 @@ _RECORD = parse_columns(
     f"""{_AROUND}, offset long, timestamp_ms long, key text, key_size long, key_encoding text, key_decoded text,
     value text, value_size long, value_encoding text, value_decoded text, headers headers, log_offset long,
     record_timestamp micros, timestamp_type text, direction text, control text, group text, producer_id long,
-    producer_epoch int, sequence int, transactional_id text, transaction text, codec text, crc_ok bool, frame long"""
+    producer_epoch int, sequence int, transactional_id text, transaction text, codec text, crc_ok bool, error text,
+    frame long"""
 )
 # The keys of `batchrows`, in their order.
 _RECORD_ROW = parse_columns(
@@ -113,11 +114,11 @@ _RECORD_ROW = parse_columns(
     key text, key_encoding text, value text, value_encoding text, headers headers, control text, key_size long,
     value_size long, key_schema schema, value_schema schema, problem text, sequence int, timestamp_type text,
     client_id text, client_ip text, group text, producer_id long, producer_epoch int, transactional_id text,
-    transaction text, codec text, crc_ok bool, event_id text, frame long"""
+    transaction text, codec text, crc_ok bool, error text, event_id text, frame long"""
 )
 RECORD_FACTS = """
     timestamp_type direction control group producer_id producer_epoch sequence transactional_id transaction codec crc_ok
-    frame
+    error frame
 """.split()
 """Columns of `records` that are keys of the rows of `kinspect records`."""
 # Columns at the end of all tables.

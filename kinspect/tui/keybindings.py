@@ -95,5 +95,6 @@ FILTERS = (
     "Those of `kinspect read`, with or without dashes:",
     "api=Fetch,Produce  topic=orders-*  errors-only  min-latency=100",
     "group=!test-*  client-host=10.0.0.0/8  since=+90s",
+    "Those of `kinspect records`, which open its page: key=order-17*  header=trace",
     "Values are globs; ! before one negates it. Tab completes names.",
 )

@@ -9,6 +9,7 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
+from pyarrow.parquet import read_table
 from support.manifest import load
 from support.packets import packets
 from support.pcap import pcap
@@ -163,6 +164,7 @@ def test_a_limit_ends_the_run_and_the_summary_says_what_was_left_out(kinspect):
     [
         (["--offset", "9..5"], "--offset: '9..5' is empty"),
         (["--offset", "x"], "--offset: 'x' is no number"),
+        (["--partition", "-1"], "--partition: '-1' is no number"),
         (["--header", "=x"], "--header: '=x' has no name"),
         (["--key", "re:("], "--key: '(' is no regular expression"),
         (["--direction", "up"], "--direction: there is no direction 'up'"),
@@ -262,6 +264,27 @@ def test_a_table_marks_records_whose_crc_is_wrong(kinspect, tmp_path):
     rows = kinspect("records", path, "--format", "table", "--payload", "text", "--wide").out
     assert "bad CRC: nano_7" in rows
     assert "bad CRC" not in kinspect("records", NANO, "--format", "table").out
+
+
+def test_the_error_of_a_refused_record_is_told(kinspect, records):
+    errors = CAPTURES / "4.4.0/errors_java.pcap.gz"
+    told = Counter(row["error"] for row in records(errors) if row["offset"] is None)
+    assert told == {"MESSAGE_TOO_LARGE": 1, "INVALID_RECORD": 1, "INVALID_PRODUCER_EPOCH": 1, None: 5}, (
+        "acks=0"
+    )
+    assert all(row["error"] is None for row in records(errors, "--offset", "0.."))
+    shown = kinspect("records", errors, "--format", "table", "--payload", "text", "--wide").out
+    assert "INVALID_RECORD: v\n" in shown
+
+
+def test_several_processes_write_the_same_table(kinspect, tmp_path):
+    found = []
+    for jobs in (1, 2):
+        out = tmp_path / str(jobs)
+        assert kinspect("records", TXN, "--jobs", jobs, "--format", "parquet", "-o", out).status == 0
+        found.append(read_table(out / "record_rows").drop_columns("run_id"))
+    assert found[0].equals(found[1])
+    assert found[0].num_rows > 20
 
 
 @pytest.mark.parametrize("jobs", [(), ("--jobs", 2)])

@@ -18,13 +18,16 @@ KEYS: Final = tuple(
     """
     timestamp direction topic topic_id partition offset record_timestamp key key_encoding value value_encoding headers
     control key_size value_size key_schema value_schema problem sequence timestamp_type client_id client_ip group
-    producer_id producer_epoch transactional_id transaction codec crc_ok event_id frame
+    producer_id producer_epoch transactional_id transaction codec crc_ok error event_id frame
     """.split()
 )
 """The keys of a row, in their order."""
 OWN: Final = KEYS[KEYS.index("offset") : KEYS.index("sequence") + 1]
 """Those that a row has of its own."""
 _SHARED: Final = frozenset(KEYS) - frozenset(OWN)
+_EMPTY: Final[Row] = dict.fromkeys(OWN)
+_COPIED: Final = "key key_encoding value value_encoding headers key_size value_size".split()
+"""Those that a record has by the same name."""
 MOST_SEQUENCE: Final = 0x7FFFFFFF
 
 
@@ -83,32 +86,24 @@ def batch_rows(around: Row, where: Row, batch: Row, offsets: Iterable[int | None
         "codec": batch["compression"],
         "crc_ok": batch["crc_ok"],
     }
-    own = []
+    own: list[Row] = []
     base, is_control = batch["base_offset"], batch["is_control"]
-    time, text = None, None
+    row, time = _EMPTY, None
     for record, offset in zip(batch["records"], offsets, strict=True):
+        # Copied, so that no key has to be put in its place again.
+        row = row.copy()
+        own.append(row)
+        row["offset"] = offset
         if record["timestamp_ms"] != time:
             time = record["timestamp_ms"]
-            text = None if time is None else iso_time(time * NS_PER_MS)
-        own.append(
-            {
-                "offset": offset,
-                "record_timestamp": text,
-                "key": record["key"],
-                "key_encoding": record["key_encoding"],
-                "value": record["value"],
-                "value_encoding": record["value_encoding"],
-                "headers": record["headers"],
-                "control": control_type(record) if is_control else None,
-                "key_size": record["key_size"],
-                "value_size": record["value_size"],
-                "key_schema": None,
-                "value_schema": None,
-                "problem": None,
-                # Compaction leaves out records, and never moves others.
-                "sequence": None if first is None else (first + record["offset"] - base) & MOST_SEQUENCE,
-            }
-        )
+            row["record_timestamp"] = None if time is None else iso_time(time * NS_PER_MS)
+        for name in _COPIED:
+            row[name] = record[name]
+        if is_control:
+            row["control"] = control_type(record)
+        if first is not None:
+            # Compaction leaves out records, and never moves others.
+            row["sequence"] = (first + record["offset"] - base) & MOST_SEQUENCE
     return BatchRows(shared, own)
 
 

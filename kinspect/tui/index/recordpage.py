@@ -30,7 +30,7 @@ TEXT_KEPT = 300
 """Characters of a text in a row; the fields of its exchange have all."""
 KEPT = """
     timestamp direction topic topic_id partition offset client_id transaction control key key_encoding key_size value
-    value_encoding value_size crc_ok
+    value_encoding value_size crc_ok error
 """.split()
 """Keys of a row that its columns are made of."""
 
