@@ -25,9 +25,13 @@ def tshark_fields(*names: str) -> tuple[str, ...]:
     return (*TSHARK_READ, "-T", "fields", *(word for name in names for word in ("-e", name)))
 
 
-ANSWER_NAMES = ("topics", "latency", "errors", "summary")
-ANSWERS = {"bulk": 1.3, "chatty": 1.5}
-"""Largest time of an answer, by the profile, in times that of `--format none`."""
+ANSWERS = {
+    **{name: {"bulk": 1.3, "chatty": 1.5} for name in ("topics", "latency", "errors", "summary")},
+    **{name: {"bulk": 1.3, "chatty": 1.6} for name in ("settings", "connect")},
+}
+"""Largest time of an answer, by its name and the profile, in times that of `--format none`."""
+RECORDS = 0.6
+"""Least speed of `records`, in times that of the lines with records."""
 
 COMMANDS = {
     "full": (KINSPECT, "read", FILE, "-q", "--format", "jsonl", "--records", "--payload", "text"),
@@ -37,7 +41,10 @@ COMMANDS = {
     "one job": (KINSPECT, "read", FILE, "-q", "--format", "jsonl", "--records", "--payload", "text", "--jobs", "1"),
     "two jobs": (KINSPECT, "read", FILE, "-q", "--format", "jsonl", "--records", "--payload", "text", "--jobs", "2"),
     "eight jobs": (KINSPECT, "read", FILE, "-q", "--format", "jsonl", "--records", "--payload", "text", "--jobs", "8"),
-    **{name: (KINSPECT, name, FILE, "-q") for name in ANSWER_NAMES},
+    **{name: (KINSPECT, name, FILE, "-q") for name in ANSWERS},
+    "with records": (KINSPECT, "read", FILE, "-q", "--format", "jsonl", "--records"),
+    "records": (KINSPECT, "records", FILE, "-q", "--format", "jsonl"),
+    "records, text": (KINSPECT, "records", FILE, "-q", "--format", "jsonl", "--payload", "text"),
     "version": (KINSPECT, "--version"),
     "tshark ek": (*TSHARK_READ, "-T", "ek"),
     "tshark fields": tshark_fields(*(f"kafka.{name}" for name in TWO)),
@@ -156,6 +163,7 @@ def plan(quick: bool) -> Plan:
         ),
         Group("floor", [Row("`--format none`", Run("none", huge), Run("tcpdump", huge), SLOWER, (None, 4))], rounds),
         *(Group(f"answers {capture.profile}", _answers(capture), few) for capture in (huge, long)),
+        *(Group(f"records {capture.profile}", _records(capture), few) for capture in (middle, long)),
         *(
             Group(f"jobs {capture.profile}", _jobs(capture), rounds)
             for capture in (middle, long._replace(times=4 if quick else 6))
@@ -185,10 +193,20 @@ def _against_tshark(capture: Capture, goals: Goals = GOALS) -> list[Row]:
 
 
 def _answers(capture: Capture) -> list[Row]:
-    most, none = ANSWERS[capture.profile], Run("none", capture)
+    none = Run("none", capture)
     return [
-        Row(f"`{name}`", Run(name, capture), none, SLOWER, (most, most), memory=ANSWER_MEMORY)
-        for name in ANSWER_NAMES
+        Row(f"`{name}`", Run(name, capture), none, SLOWER, (most[capture.profile],) * 2, memory=ANSWER_MEMORY)
+        for name, most in ANSWERS.items()
+    ]
+
+
+def _records(capture: Capture) -> list[Row]:
+    return [
+        Row(work, Run(name, capture), Run(against, capture), FASTER, (RECORDS, RECORDS), memory=ANSWER_MEMORY)
+        for work, name, against in (
+            ("`records`", "records", "with records"),
+            ("`records --payload text`", "records, text", "full"),
+        )
     ]
 
 

@@ -173,9 +173,9 @@ NAMES = ("work", "capture", "beside")
 HEAD = (*NAMES, "took", "kinspect", "ratio", "target", "")
 SIZES = ("capture", "bytes", "packets", "messages", "records")
 NOTE = (
-    f"Ratios are of wall time: {FASTER} than tshark and one job, else {SLOWER}. Behind them is what kinspect "
-    f"took, as medians. The peak of resident memory must not exceed {MEMORY} MiB, of answers "
-    f"{ANSWER_MEMORY}; eight processes have no target. Of "
+    f"Ratios are of wall time: {FASTER} than tshark, one job and lines with records, else {SLOWER}. Behind "
+    f"them is what kinspect took, as medians. The peak of resident memory must not exceed {MEMORY} MiB, of "
+    f"answers and rows of records {ANSWER_MEMORY}; eight processes have no target. Of "
     f"{' and '.join(f'`{name}`' for name in sorted(PARTLY))} tshark decodes the bodies of half of the clients only."
 )
 
