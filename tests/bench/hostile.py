@@ -2,9 +2,9 @@
 
     python tests/bench/hostile.py half-open -o half-open.pcap
 
-`half-open`: 100,000 connections of which only the SYN came; `greeted`: as many that were established, and sent the
-first half of a request; `in-flight`: as many with small requests that nobody answers; `announcing`: connections whose
-messages announce 2 GiB, and as much as may be held, and go on for a while; `requests`: large requests that nobody
+`half-open`: 100,000 connections of which only the SYN came; `in-flight`: as many with small requests that nobody
+answers; `greeted`: half as many that were established, and sent the first half of a request; `announcing`: connections
+whose messages announce 2 GiB, and as much as may be held, and go on for a while; `requests`: large requests that nobody
 answers, on many connections; `middle`: connections seen from their middle, full of what looks like the beginning of a
 request; `holes`: small segments behind holes; `bombs`: records that expand to gigabytes, zstd and gzip; `lists`:
 messages that are nothing but counts, elements and tagged fields, as many as fit.
@@ -78,7 +78,7 @@ def half_open(to: Hostile) -> None:
 
 def greeted(to: Hostile) -> None:
     request = HELLO[0].data
-    for connection in range(MANY):
+    for connection in range(MANY // 2):
         to.open(connection)
         to.send(connection, CLIENT, request[: len(request) // 2])
 

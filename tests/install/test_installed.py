@@ -30,8 +30,7 @@ def test_the_sdist_holds_what_the_wheel_does(built):
     assert {"LICENSE", "README.md", "setup.py", "tools/build_backend.py", "docs/man/kinspect.1"} <= source
 
 
-@pytest.mark.parametrize("package", [WHEEL, SDIST])
-@pytest.mark.parametrize("which", ["running", "newest"])
+@pytest.mark.parametrize(("which", "package"), [("running", WHEEL), ("newest", WHEEL), ("newest", SDIST)])
 def test_it_runs_in_a_fresh_environment(tmp_path, built, newest, kinspect, which, package):
     environment = Fresh(newest if which == "newest" else sys.executable, tmp_path / "fresh")
     environment.install(built / package)

@@ -76,7 +76,7 @@ def test_redacted_exports_keep_little_of_what_is_written(measured, generate, tmp
     ("profile", "hit"),
     [
         ("half-open", "connections 70,000"),
-        pytest.param("greeted", "connections 70,000", marks=BIG),
+        pytest.param("greeted", "connections 20,000", marks=BIG),
         pytest.param("announcing", "total_bytes", marks=BIG),
         pytest.param("requests", "total_bytes", marks=BIG),
         pytest.param("middle", "total_bytes", marks=BIG),

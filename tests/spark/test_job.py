@@ -391,7 +391,7 @@ def test_what_is_in_place_does_not_count_twice(spark, tmp_path, monkeypatch):
     assert not [*tmp_path.rglob("_WRITTEN")]
 
 
-@pytest.mark.parametrize("table", ["exchanges", "connections", "topic_clients"])
+@pytest.mark.parametrize("table", ["exchanges", "topic_clients"])
 def test_rows_that_were_written_elsewhere_are_missed(spark, job, tmp_path, table):
     """As on an executor whose disk is another, or where another run took them away."""
     path = tmp_path / "cut.pcap"
