@@ -67,7 +67,7 @@ ALLOWED = {
     # Makes the folder of a lock.
     "tables/lock.py": {"mkdir"},
     # Makes folders of tables, and moves whole files into them; deletes its own, and with --force those of tables.
-    "tables/parquet.py": {"mkdir", "rename", "rmdir", "rmtree", "unlink"},
+    "tables/openfolder.py": {"mkdir", "rename", "rmdir", "rmtree", "unlink"},
     # Deletes a file that it has just made and could not write.
     "tui/index/export.py": {"unlink"},
 }
