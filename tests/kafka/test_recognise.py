@@ -39,7 +39,7 @@ from kinspect.protocol.apikeys import FETCH, PRODUCE
 CAP = Caps().message_bytes
 MAKERS = [pytest.param(maker, id=maker.__name__) for maker in PROTOCOLS]
 # Payloads, of all protocols together.
-SAMPLE, MANY = 28_000, 120_000
+SAMPLE, MANY = 28_000, 250_000
 
 # ---------------------------------------------------------------------- other protocols
 
