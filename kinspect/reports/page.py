@@ -101,7 +101,8 @@ def page(
 ) -> str:
     """The page. `found`: objects of answers, that of `summary` among them; `slots`: the rows of `OverTime`; `lacks`:
     lines on what the captures lacked before they were redacted."""
-    objects = {each["answer"]: each for each in found}
+    names = {name: path.basename(name) for each in found for name in each["capture"]["files"]}
+    objects = {each["answer"]: _renamed(each, names) for each in found}
     capture = objects[SUMMARY]["capture"]
     script = _file("report.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -114,7 +115,7 @@ def page(
             script=script,
             digest=digest,
             version=version,
-            files=[escape(path.basename(name)) for name in capture["files"]],
+            files=[escape(name) for name in capture["files"]],
             span="" if title is None else title.plain,
             lacks=[escape(text) for text in dict.fromkeys([*lacks, *capture["incomplete"]])],
             findings=_findings(objects[SUMMARY]["rows"]),
@@ -124,6 +125,15 @@ def page(
             tables=[_table(each, style) for name, each in objects.items() if name != SUMMARY],
         )
     )
+
+
+def _renamed(value: Any, names: dict[str, str]) -> Any:
+    """An object with other names of files: those of folders are nobody else's business."""
+    if isinstance(value, dict):
+        return {key: _renamed(each, names) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_renamed(each, names) for each in value]
+    return names.get(value, value) if isinstance(value, str) else value
 
 
 @cache

@@ -121,6 +121,10 @@ def test_a_redacted_page_has_no_name_of_the_capture(written, kinspect):
     for section in ("findings", "answer-topics", "answer-errors", "answer-groups"):
         assert len(cells(redacted, section)) == len(cells(plain, section)), section
     assert "2 connections under way at the start" in redacted
+    # Folders are this machine's.
+    assert "redacted.pcapng" in redacted
+    assert "/redacted.pcapng" not in redacted
+    assert str(errors.parent) not in plain
     chosen = written(errors, "--redact", "--client-id", sorted(names - {row["topic"] for row in found})[0])
     assert "connections in which no exchange passes --client-id" in chosen
     assert len(cells(chosen, "answer-clients")) < len(cells(plain, "answer-clients"))
