@@ -119,6 +119,7 @@ def page(
             span="" if title is None else title.plain,
             lacks=[escape(text) for text in dict.fromkeys([*lacks, *capture["incomplete"]])],
             findings=_findings(objects[SUMMARY]["rows"]),
+            nothing=definition_of(SUMMARY).empty(capture),
             plots=_plots(slots, objects.get(GROUPS)),
             slots=slots,
             matrix=_matrix(objects[TOPICS]["rows"]) if TOPICS in objects else None,

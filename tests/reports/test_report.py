@@ -109,6 +109,12 @@ def test_captures_of_all_kinds_have_a_page(written, name):
     html5lib.HTMLParser(strict=True).parse(written(found))
 
 
+def test_a_filter_that_passes_nothing_is_no_capture_without_kafka(written):
+    text = written(TXN, "--client-id", "nobody")
+    assert "<p>nothing passes the filter</p>" in text
+    assert "no Kafka" not in text
+
+
 def test_a_redacted_page_has_no_name_of_the_capture(written, kinspect):
     errors = CAPTURES / "4.4.0" / "errors_java.pcap.gz"
     plain, redacted = written(errors), written(errors, "--redact")
