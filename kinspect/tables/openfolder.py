@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from kinspect.errors import KinspectError
 from kinspect.ownfile import make
-from kinspect.tables.committedfolder import CommittedFolder
+from kinspect.tables.committedfolder import MANIFEST, CommittedFolder
 from kinspect.tables.lock import LOCK, FileLock
 from kinspect.tables.tablenames import PROBLEMS, RECORD_ROWS, STAGING, TABLES
 
@@ -136,12 +136,18 @@ class TableFolder(OpenFolder):
 
     def put(self) -> None:
         """Lets the staged files count, which must be closed. The first time, those that are replaced go then."""
+        if self.exists(*self._staging, MANIFEST):
+            # An earlier time failed in the middle: what is there now are new files, too.
+            self.finish()
+            self._replaced = []
         self.commit({name: self.days(name) for name in self._replaced})
         self._replaced = []
 
     def discard(self) -> None:
-        """Deletes what is staged, and the folder if it was made for it and has nothing."""
-        shutil.rmtree(STAGING, ignore_errors=True, dir_fd=self._folder)
+        """Deletes what is staged unless it counts, which the next run puts in place; and the folder if it was made for
+        it and has nothing."""
+        if not self.exists(*self._staging, MANIFEST):
+            shutil.rmtree(STAGING, ignore_errors=True, dir_fd=self._folder)
         self._lock.release()
         if self._made and not os.listdir(self._folder):
             with suppress(OSError):
