@@ -165,10 +165,13 @@ class RedactedStreams:
     def _made_of(
         self, message: WireMessage | None, exchange: Exchange, stream: _RedactedConnection | None
     ) -> bytes | None:
-        """Put what is in place of a message into its stream, and return it; None if it is left out."""
-        found = None if message is None or stream is None else self._redaction.message(message, exchange)
-        if message is None or stream is None or found is None:
+        """Put what is in place of a message into its stream, and return it: the message itself if it is not understood
+        and kept; None if it is left out."""
+        if message is None or stream is None:
             return None
+        found = self._redaction.message(message, exchange)
+        if found is None:
+            return message.raw if self.keeps else None
         stream.put(message, found, exchange)
         return found[0]
 

@@ -247,6 +247,7 @@ def test_what_is_not_understood_is_kept_if_wanted(kinspect, tmp_path, redacted):
     assert b"nobody" not in out.read_bytes()
     told_of, out = redacted(path, "--keep-unknown")
     assert "kept, as not understood: 30 bytes" in told_of
+    assert "not" not in told_of.rpartition("read back: ")[2]
     assert b"nobody" in out.read_bytes()
 
 
