@@ -1,5 +1,6 @@
 """`--format parquet`: the rows of `kinspect pipeline run`, without Spark. They are the lines of `kinspect read`."""
 
+import errno
 import itertools
 import os
 import resource
@@ -274,6 +275,37 @@ def test_tables_go_once_those_in_their_place_stand(kinspect, tmp_path, monkeypat
     monkeypatch.setattr(os, "unlink", refuse)
     assert kinspect("read", "--format", "parquet", "-o", out, "--force", NANO).status != 0
     assert before < {*out.rglob("*.parquet")} - {*(out / "_staging").rglob("*")}
+
+
+@pytest.mark.parametrize("again", [True, False], ids=["tried again", "next run"])
+@pytest.mark.parametrize("fails", ["move", "delete"])
+def test_what_failed_while_it_was_put_in_place_is_finished(tmp_path, monkeypatch, fails, again):
+    """As on a full disk: no new file goes with the old ones, and the manifest stays until all is done."""
+    day = tmp_path / "exchanges" / "date=2026-11-21"
+    day.mkdir(parents=True)
+    for number in range(2):
+        (day / f"old{number}").touch()
+    folder = TableFolder(str(tmp_path), replace=True)
+    staged = Path(folder.address(*folder._staging, "exchanges", day.name))
+    staged.mkdir(parents=True)
+    for number in range(2):
+        (staged / f"new{number}").touch()
+    work, steps = getattr(folder, fails), itertools.count(1)
+
+    def full(*given):
+        if next(steps) == 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        work(*given)
+
+    monkeypatch.setattr(folder, fails, full)
+    with pytest.raises(OSError, match="No space"):
+        folder.put()
+    if again:
+        folder.put()
+    folder.discard()
+    if not again:
+        TableFolder(str(tmp_path), replace=True).discard()
+    assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == ["new0", "new1"]
 
 
 def test_killed_at_any_step_of_the_commit_all_is_there_or_nothing(tmp_path, monkeypatch):
