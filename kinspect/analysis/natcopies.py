@@ -30,8 +30,13 @@ class NatCopies:
         self._last: Exchange | None = None
         self.original: Place | None = None
         """Where the exchange was noted first, if the one noted last is a copy."""
-        self.translation = ""
-        """Then: the addresses that are others there, each as the one in its place."""
+
+    def translation(self, copy: Exchange) -> str:
+        """The addresses that are others at a copy, which was noted last, each as the one in its place."""
+        assert self.original is not None
+        own = copy.connection.client_ip, copy.connection.broker_ip
+        changed = {old: new for old, new in zip(self.original[:2], own, strict=True) if old != new}
+        return ", ".join(f"{old} as {new}" for old, new in changed.items())
 
     def seen(self, exchange: Exchange) -> bool:
         """Note an exchange; true if its copy was noted before. The one noted last may be asked for again."""
@@ -61,8 +66,6 @@ class NatCopies:
             for place, other in places.items():
                 if _is_elsewhere(place, own) and other.count(key) > times:
                     self.original = place
-                    changed = {old: new for old, new in zip(place[:2], own[:2], strict=True) if old != new}
-                    self.translation = ", ".join(f"{old} as {new}" for old, new in changed.items())
                     return True
         return False
 

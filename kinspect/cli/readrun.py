@@ -406,7 +406,7 @@ class ReadRun(Run):
             if self.filtered and not chosen.matches(line):
                 return False
             if self.copies is not None and self.copies.seen(line):
-                tally.count_twin(self.copies.translation)
+                tally.count_twin(self.copies.translation(line))
                 return False
         elif not chosen.matches_line(line):
             return False
