@@ -34,7 +34,6 @@ from kinspect.cli.progress import INTERVAL_SECONDS, wanted
 from kinspect.cli.schemaoption import SCHEMA
 from kinspect.cli.types import DURATION, Duration, Number
 from kinspect.errors import CaptureError, KinspectError
-from kinspect.extras import need
 from kinspect.filters.filterdefinitions import FILTERS
 from kinspect.model import NS_PER_SECOND
 from kinspect.output.runsummary import summary_text
@@ -137,7 +136,7 @@ def run(captures: tuple[str, ...], **values: Any) -> int:
     make_filter(values)
     keylog = usage(lambda: KeyLogFile(values["keylog"]).more()) if values["keylog"] else b""
     names = usage(lambda: topicnames.load_topic_names(values["topic_names"])) if values["topic_names"] else {}
-    _check(values)
+    sparksession.check()
     from kinspect.spark.job import Job
     from kinspect.spark.job import run as run_job
     from kinspect.spark.storage import check_out, expand
@@ -218,7 +217,7 @@ def stream(folder: str, **values: Any) -> int:
     if values["keylog"]:
         usage(lambda: KeyLogFile(values["keylog"]))
     names = usage(lambda: topicnames.load_topic_names(values["topic_names"])) if values["topic_names"] else {}
-    _check(values)
+    sparksession.check()
     from kinspect.spark.storage import check_out, everywhere, listing, shown
     from kinspect.spark.streaming.query import Stream
     from kinspect.spark.streaming.streamsource import StreamOptions
@@ -256,13 +255,6 @@ def stream(folder: str, **values: Any) -> int:
     if interrupt.received:
         return ENDED_BY_SIGNAL + interrupt.received
     return running.status
-
-
-def _check(values: dict[str, Any]) -> None:
-    """Raises KinspectError if what the options need is not installed."""
-    sparksession.check()
-    if values["table_format"] == DELTA:
-        need(DELTA, f"--table-format {DELTA}")
 
 
 def _batch_line(batch: Any) -> str:

@@ -11,7 +11,6 @@ from pyspark.sql.functions import count, lit
 from pyspark.sql.types import StructType
 
 from kinspect.errors import KinspectError
-from kinspect.extras import need
 from kinspect.spark.failure import raised_by_spark
 from kinspect.spark.folder import Folder
 from kinspect.spark.schemas import spark_schema
@@ -48,8 +47,6 @@ class StagingFolder(Folder):
         super().__init__(spark, path)
         self.table_format = table_format
         self.check_store()
-        if table_format == DELTA:
-            need(DELTA, f"--table-format {DELTA}")
         self._one_file = one_file
         self._written: dict[str, int] = {}
 

@@ -16,6 +16,7 @@ from pyarrow import ArrowException, fs
 
 from kinspect.capture.source import input_size, unreadable
 from kinspect.errors import CaptureError, KinspectError, UnreadableError
+from kinspect.extras import need
 from kinspect.output.escape import printable
 from kinspect.tables.tablenames import DELTA
 
@@ -84,7 +85,9 @@ def check_store(folder: str, scheme: str, table_format: str) -> None:
 
 def check_out(folder: str, table_format: str) -> None:
     """Raises KinspectError for an output path that is not a folder, for one that Spark would read as a pattern, and for
-    one in a store where tables of the format cannot be put in place."""
+    one in a store where tables of the format cannot be put in place; and if what the format needs is not installed."""
+    if table_format == DELTA:
+        need(DELTA, f"--table-format {DELTA}")
     if not is_url(folder):
         there = next(
             path for path in (Path(folder), *Path(folder).parents) if path.exists() or path == path.parent

@@ -33,7 +33,6 @@ class CommittedFolder(ABC):
     """A folder of tables, with a staging folder for rows that do not count yet. Methods take the names on a path."""
 
     table_format = PARQUET
-    _above: tuple[str, ...] = ()
     _staging: tuple[str, ...] = ()
 
     @abstractmethod
@@ -78,7 +77,6 @@ class CommittedFolder(ABC):
     def stage_in(self, *above: str) -> None:
         """Takes a staging folder in `above`, that of all runs. Finishes what an earlier run left a manifest of, and
         deletes all else that is there."""
-        self._above = above
         for name in self.names(*above, folders=True):
             self._staging = (*above, name)
             if self.exists(*self._staging, MANIFEST):

@@ -39,7 +39,8 @@ def commit(
                 _create(table, added, once)
             return 0 if added else None
         there = DeltaTable(table)
-        removed = [_removed(path, day) for path, day in _active(there) if day in replaced]
+        # Micro-batches replace nothing: then a table's files, which become many, are not looked at.
+        removed = [_removed(path, day) for path, day in _active(there) if day in replaced] if replaced else []
         if there.transaction_version(APPLICATION) != number and (added or removed):
             if added:
                 _widen(there, _schema(table, added[0].path))
