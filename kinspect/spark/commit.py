@@ -155,9 +155,9 @@ class JobOutput(StagingFolder):
         self.discard()
         return {name: sorted(day.removeprefix(DATE_FOLDER) for day in found) for name, found in files.items()}
 
-    def finish(self) -> None:
+    def _fulfil(self, manifest: dict[str, Any]) -> None:
         try:
-            super().finish()
+            super()._fulfil(manifest)
         except Exception as error:
             told = raised_by_spark(error) or error
             raise KinspectError(f"{self.path}: not all is in place, run again to finish: {told}") from error

@@ -14,9 +14,12 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from kinspect.errors import KinspectError
+from kinspect.ownfile import folder_of
 from kinspect.spark.storage import RENAMES, check_store
 from kinspect.tables.committedfolder import CommittedFolder
 from kinspect.tables.lock import LOCK, FileLock
+from kinspect.tables.openfolder import put_text_in
+from kinspect.tables.tablenames import DELTA
 
 _LEASE_SECONDS = 90.0
 """How long a lease of HDFS may outlive its holder: a minute, and its recovery."""
@@ -74,6 +77,10 @@ class Folder(CommittedFolder):
     def check_store(self) -> None:
         """Raises KinspectError if tables cannot be put in place on this file system."""
         check_store(self.path, self._scheme, self.table_format)
+        if self.table_format == DELTA:
+            from kinspect.tables import deltalog
+
+            deltalog.check_place(self.local())
 
     @contextmanager
     def locking(self, *names: str) -> Iterator[None]:
@@ -120,11 +127,18 @@ class Folder(CommittedFolder):
         if private:
             self._system.setPermission(path, self._hadoop.permission.FsPermission("700"))
 
+    # Spark replaces a file on a disk in two steps, and then it has a checksum beside it.
     def text(self, *names: str) -> str:
+        if self._scheme == "file":
+            return self.local(*names).read_text("utf-8")
         with closing(self._system.open(self._at(*names))) as source:
             return bytes(source.readAllBytes()).decode()
 
     def put_text(self, text: str, *names: str) -> None:
+        if self._scheme == "file":
+            with folder_of(str(self.local(*names))) as (folder, name):
+                put_text_in(folder, name, text)
+            return
         out = self._atomic.createAtomic(self._at(*names), True)
         out.write(bytearray(text.encode()))
         out.close()

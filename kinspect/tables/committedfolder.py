@@ -20,6 +20,9 @@ from kinspect.tables.lock import LOCK
 from kinspect.tables.tablenames import DATE_FOLDER, DELTA, PARQUET
 
 MANIFEST = "_WRITTEN"
+_MANIFEST_VERSION = 1
+_OLD_MANIFEST = "decided.json"
+"""That of a stream of kinspect 0.2."""
 VERSIONS = "_versions.json"
 """Versions of all tables of Delta Lake that belong together: those of the last whole commit."""
 
@@ -76,10 +79,14 @@ class CommittedFolder(ABC):
 
     def stage_in(self, *above: str) -> None:
         """Takes a staging folder in `above`, that of all runs. Finishes what an earlier run left a manifest of, and
-        deletes all else that is there."""
-        for name in self.names(*above, folders=True):
-            self._staging = (*above, name)
-            if self.exists(*self._staging, MANIFEST):
+        deletes all else that is there. Raises KinspectError for the manifest of another version of kinspect, and then
+        deletes nothing."""
+        # Runs of 0.2 shared one.
+        for staging in (above, *((*above, name) for name in self.names(*above, folders=True))):
+            self._staging = staging
+            if self.exists(*staging, _OLD_MANIFEST):
+                raise self._unknown(_OLD_MANIFEST)
+            if self.exists(*staging, MANIFEST):
                 self.finish()
         for name in self.names(*above):
             if name != LOCK:
@@ -108,14 +115,21 @@ class CommittedFolder(ABC):
         """Lets the staged files count, in place of what there is of the dates `replaced`, by table. Returns them.
 
         `number`: of this commit, another than that of the one before; `notes`: values to be written as JSON, by path.
-        Raises KinspectError if not everything can be put in place; then the next run finishes it.
+        Raises KinspectError for columns that the tables cannot have, and then nothing counts; and if not everything can
+        be put in place: then the next run finishes it.
         """
         files = self.staged()
+        is_logged = self.table_format == DELTA
+        if is_logged:
+            self._check_columns(files)
         manifest = {
+            "version": _MANIFEST_VERSION,
             "format": self.table_format,
             "files": files,
+            # A log knows the files of a date.
             "replaced": {
-                name: {day: [*self.files(name, day)] for day in days} for name, days in replaced.items()
+                name: {day: [] if is_logged else [*self.files(name, day)] for day in days}
+                for name, days in replaced.items()
             },
             "number": uuid4().int >> 80 if number is None else number,
             "notes": notes or {},
@@ -126,13 +140,29 @@ class CommittedFolder(ABC):
         return files
 
     def finish(self) -> None:
-        """Puts what a manifest names in place; what is there already stays."""
-        manifest = json.loads(self.text(*self._staging, MANIFEST))
+        """Puts what a manifest names in place; what is there already stays. Raises KinspectError for the manifest of
+        another version of kinspect, or of another format."""
+        try:
+            manifest = json.loads(self.text(*self._staging, MANIFEST))
+        except ValueError:
+            manifest = None
+        if not isinstance(manifest, dict) or manifest.get("version") != _MANIFEST_VERSION:
+            raise self._unknown(MANIFEST)
         if manifest["format"] != self.table_format:
             raise KinspectError(
                 f"{self.address()}: a run with --table-format {manifest['format']} ended before all was in place;"
                 " run again with that, or choose another folder"
             )
+        self._fulfil(manifest)
+
+    def _unknown(self, manifest: str) -> KinspectError:
+        return KinspectError(
+            f"{self.address(*self._staging, manifest)}: was left by another version of kinspect, before all was in"
+            " place; run that version again, or choose another folder"
+        )
+
+    def _fulfil(self, manifest: dict[str, Any]) -> None:
+        """Does what a manifest says, and deletes it."""
         for name, days in manifest["files"].items():
             for day, files in days.items():
                 self._place(name, day, files)
@@ -171,6 +201,14 @@ class CommittedFolder(ABC):
             if not self.names(name):
                 self.delete(name)
 
+    def _check_columns(self, files: Dates) -> None:
+        """Raises KinspectError if tables have other columns than staged files, which would make them unreadable."""
+        from kinspect.tables import deltalog
+
+        for name, days in files.items():
+            for day, found in [*days.items()][:1]:
+                deltalog.check(self.local(name), self.local(*self._staging, name, day, next(iter(found))))
+
     def _log(self, manifest: dict[str, Any]) -> None:
         """Commits the files to the logs of their tables, and notes the versions of all tables."""
         from kinspect.tables import deltalog
@@ -189,7 +227,8 @@ class CommittedFolder(ABC):
             return [self.address(name, day) for day in days if self.exists(name, day)]
         from kinspect.tables import deltalog
 
-        return deltalog.paths(self.local(name), [*days])
+        found = deltalog.paths(self.local(name), [*days])
+        return [self.address(name, *path.split("/")) for path in found]
 
     def local(self, *names: str) -> Path:
         """Path of a file or folder below, on a local disk."""

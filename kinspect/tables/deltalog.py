@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import time
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
@@ -11,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import DeltaError
+from deltalake.schema import ArrayType, DataType, Field, MapType, StructType
 from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 
 from kinspect.errors import KinspectError
@@ -20,6 +23,23 @@ from kinspect.tables.tablenames import DATE_FOLDER, NO_DATE
 LOG = "_delta_log"
 APPLICATION = "kinspect"
 """The application of Delta's `txn` action (PROTOCOL.md, Transaction Identifiers); its version is a commit's number."""
+_ESCAPE = re.compile("%[0-9A-Fa-f]{2}")
+
+
+def check_place(folder: Path) -> None:
+    """Raises KinspectError for a folder whose tables delta-rs would not find again: it takes a part of its path for an
+    escaped character."""
+    if found := _ESCAPE.search(os.path.realpath(folder)):
+        raise KinspectError(
+            f"{folder}: delta-rs takes {found[0]} in a path for an escaped character; rename the folder, or choose"
+            " another"
+        )
+
+
+def check(table: Path, file: Path) -> None:
+    """Raises KinspectError if the table cannot have the columns of a file: it has one of another type."""
+    if DeltaTable.is_deltatable(str(table)):
+        _lacks(table, DeltaTable(table).schema(), _schema(file))
 
 
 def commit(
@@ -43,7 +63,7 @@ def commit(
         removed = [_removed(path, day) for path, day in _active(there) if day in replaced] if replaced else []
         if there.transaction_version(APPLICATION) != number and (added or removed):
             if added:
-                _widen(there, _schema(table, added[0].path))
+                _widen(there, table, _schema(table / added[0].path))
             there.create_write_transaction(
                 [*added, *removed], "append", there.schema(), [DATE], commit_properties=once
             )
@@ -53,10 +73,10 @@ def commit(
 
 
 def paths(table: Path, days: Collection[str]) -> list[str]:
-    """Paths of the files that count, of some date folders."""
+    """Paths in the table of the files that count, of some date folders."""
     if not DeltaTable.is_deltatable(str(table)):
         return []
-    return [str(table / path) for path, day in _active(DeltaTable(table)) if day in days]
+    return [path for path, day in _active(DeltaTable(table)) if day in days]
 
 
 def _active(table: DeltaTable) -> Iterable[tuple[str, str]]:
@@ -84,21 +104,51 @@ def _partition(day: str) -> dict[str, str | None]:
 
 
 def _create(table: Path, added: list[AddAction], once: CommitProperties) -> None:
-    schema = _schema(table, added[0].path)
+    schema = _schema(table / added[0].path)
     create_table_with_add_actions(
         str(table), schema, added, partition_by=[DATE], name=table.name, commit_properties=once
     )
 
 
-def _schema(table: Path, path: str) -> Schema:
+def _schema(file: Path) -> Schema:
     """Columns of a file, and the date, which is in the name of its folder."""
-    fields = [*pq.read_schema(table / path), pa.field(DATE, pa.date32())]
+    fields = [*pq.read_schema(file), pa.field(DATE, pa.date32())]
     comments = ({"comment": COMMENTS[field.name]} if field.name in COMMENTS else None for field in fields)
     return Schema.from_arrow(pa.schema(map(pa.Field.with_metadata, fields, comments)))
 
 
-def _widen(table: DeltaTable, schema: Schema) -> None:
-    """Adds columns that files have and the table has not, as of a newer kinspect."""
-    known = {field.name for field in table.schema().fields}
-    if new := [field for field in schema.fields if field.name not in known]:
-        table.alter.add_columns(new)
+def _widen(table: DeltaTable, path: Path, schema: Schema) -> None:
+    """Adds columns, and fields of columns, that files have and the table has not, as of a newer kinspect. Raises
+    KinspectError as `check` does."""
+    if _lacks(path, table.schema(), schema):
+        known = {field.name for field in table.schema().fields}
+        # Comments of those that are there may be others.
+        fields = (Field(field.name, field.type) if field.name in known else field for field in schema.fields)
+        table.alter.add_columns([*fields])
+
+
+def _lacks(table: Path, there: DataType, new: DataType, column: str = "") -> bool:
+    """Whether a column, or the table, has not all fields of its type in a file."""
+    if isinstance(there, StructType) and isinstance(new, StructType):
+        known = {field.name: field.type for field in there.fields}
+        # Each is looked at.
+        found = [
+            field.name not in known
+            or _lacks(table, known[field.name], field.type, f"{column}.{field.name}".lstrip("."))
+            for field in new.fields
+        ]
+        return any(found)
+    if isinstance(there, ArrayType) and isinstance(new, ArrayType):
+        return _lacks(table, there.element_type, new.element_type, column)
+    if isinstance(there, MapType) and isinstance(new, MapType):
+        return _lacks(table, there.value_type, new.value_type, column)
+    if there != new:
+        raise KinspectError(
+            f"{table}: the column {column} is {_told(there)} there and {_told(new)} in this version of kinspect; choose"
+            " another folder"
+        )
+    return False
+
+
+def _told(kind: DataType) -> str:
+    return str(getattr(kind, "type", kind))

@@ -37,12 +37,32 @@ def opened_below(folder: int, *names: str, make: bool = False) -> Iterator[int]:
         os.close(found)
 
 
+def put_text_in(folder: int, name: str, text: str) -> None:
+    """Writes a file in an open folder in one step: who reads it meanwhile has the former text, or this. Whoever may
+    read the folder may read it."""
+    part = uuid4().hex
+    mode = os.fstat(folder).st_mode & 0o666
+    with open(make(part, mode, folder), "w", encoding="utf-8") as target:
+        target.write(text)
+    os.rename(part, name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
 class OpenFolder(CommittedFolder):
-    """A folder that this object holds open."""
+    """A folder that this object holds open, until `close`."""
+
+    _held: tuple[int, ...] = ()
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._folder = os.open(path, _FOLDER)
+        self._held = (self._folder,)
+
+    def close(self) -> None:
+        held, self._held = self._held, ()
+        for descriptor in held:
+            os.close(descriptor)
+
+    __del__ = close
 
     def address(self, *names: str) -> str:
         return str(self._path.joinpath(*names))
@@ -73,11 +93,8 @@ class OpenFolder(CommittedFolder):
             return source.read()
 
     def put_text(self, text: str, *names: str) -> None:
-        part = uuid4().hex
         with opened_below(self._folder, *names[:-1]) as folder:
-            with open(make(part, folder=folder), "w", encoding="utf-8") as target:
-                target.write(text)
-            os.rename(part, names[-1], src_dir_fd=folder, dst_dir_fd=folder)
+            put_text_in(folder, names[-1], text)
 
     def delete(self, *names: str) -> None:
         with suppress(FileNotFoundError), opened_below(self._folder, *names[:-1]) as folder:
@@ -121,6 +138,7 @@ class TableFolder(OpenFolder):
             self.make(*self._staging)
             with opened_below(self._folder, *self._staging) as staging:
                 self.staging = os.dup(staging)
+                self._held = (*self._held, self.staging)
         except OSError as error:
             raise KinspectError(f"-o: {path}: {error.strerror or error}") from None
 
@@ -145,10 +163,13 @@ class TableFolder(OpenFolder):
 
     def discard(self) -> None:
         """Deletes what is staged unless it counts, which the next run puts in place; and the folder if it was made for
-        it and has nothing."""
+        it and has nothing. Then it is closed."""
+        if not self._held:
+            return
         if not self.exists(*self._staging, MANIFEST):
             shutil.rmtree(STAGING, ignore_errors=True, dir_fd=self._folder)
         self._lock.release()
         if self._made and not os.listdir(self._folder):
             with suppress(OSError):
                 self._path.rmdir()
+        self.close()

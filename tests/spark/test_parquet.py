@@ -364,6 +364,49 @@ def test_killed_at_any_step_of_the_commit_all_is_there_or_nothing(tmp_path, monk
     assert (at > 20, len(ended)) == (True, 2)
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        # Those of kinspect 0.2, of its streams, and of a version between.
+        ("_WRITTEN", ""),
+        ("decided.json", "{}"),
+        ("own/decided.json", '{"step": 3, "files": {}}'),
+        ("own/_WRITTEN", '{"exchanges": {"date=2026-11-21": {"new": 0}}}'),
+        ("own/_WRITTEN", '{"version": 2, "format": "parquet"}'),
+        ("own/_WRITTEN", "\0"),
+        ("own/_WRITTEN", "[]"),
+    ],
+)
+def test_a_manifest_of_another_version_deletes_nothing(kinspect, tmp_path, name, text):
+    own = tmp_path / "_staging/own/exchanges/date=2026-11-21"
+    own.mkdir(parents=True)
+    (own / "new").touch()
+    (tmp_path / "_staging" / name).write_text(text)
+    before = {*tmp_path.rglob("*")}
+    found = kinspect("read", "--format", "parquet", "-o", tmp_path, "--force", NANO)
+    assert (found.status, found.out) == (2, "")
+    assert found.err.endswith(
+        f"Error: {tmp_path}/_staging/{name}: was left by another version of kinspect, before all was in place; run that"
+        " version again, or choose another folder\n"
+    )
+    assert {*tmp_path.rglob("*")} - before <= {tmp_path / "_staging/_LOCK"}
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_descriptors_are_given_back(tmp_path, fails):
+    before = os.listdir("/proc/self/fd")
+    if fails:
+        (tmp_path / "notes.txt").touch()
+        with pytest.raises(KinspectError, match=r"has notes\.txt, which is no table"):
+            TableFolder(str(tmp_path), replace=True)
+    else:
+        folder = TableFolder(str(tmp_path), replace=True)
+        folder.put()
+        folder.discard()
+        folder.discard()
+    assert os.listdir("/proc/self/fd") == before
+
+
 def test_a_run_beside_another_one_is_refused(kinspect, tmp_path):
     """And not once it was killed, whatever it left."""
     out = tmp_path / "out"
