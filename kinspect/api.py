@@ -268,7 +268,7 @@ class Reading(Iterator[Exchange]):
     def summary(self) -> dict[str, Any]:
         """The `summary` line's object: the counts up to here, keys and meanings are in docs/output.md."""
         run = self._begun()
-        self._tally.unknown = run.filter.unknown
+        self._tally.unknown, self._tally.twins = run.filter.unknown, run.filter.translations
         self._tally.first, self._tally.last = run.filter.start, run.last
         return self._tally.completed(run.summary())
 

@@ -9,7 +9,7 @@ from kinspect.kafka.wire.fetched import Fetched, TopicRef
 
 
 class EndpointFacts(Protocol):
-    """Both ends of a connection."""
+    """Both ends of a connection, and its handshake: see `kafka.wire.endpoints.Endpoints`."""
 
     @property
     def client_ip(self) -> str: ...
@@ -19,6 +19,8 @@ class EndpointFacts(Protocol):
     def broker_ip(self) -> str: ...
     @property
     def broker_port(self) -> int: ...
+    @property
+    def handshake(self) -> tuple[int, int, int] | None: ...
 
 
 class SummaryFacts(Protocol):
@@ -43,6 +45,8 @@ class Facts(Protocol):
     def api(self) -> str | None: ...
     @property
     def api_key(self) -> int | None: ...
+    @property
+    def correlation_id(self) -> int | None: ...
     @property
     def client_id(self) -> str | None: ...
     @property

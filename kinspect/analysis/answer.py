@@ -14,9 +14,9 @@ from kinspect import state
 from kinspect.analysis import forwards
 from kinspect.analysis.histogram import Histogram
 from kinspect.analysis.membership import Membership, MembershipRequests
-from kinspect.analysis.natcopies import NatCopies
 from kinspect.analysis.record import Record
 from kinspect.filters.filterdefinitions import CLIENTS, CONNECTIONS, END, TIMES, cutting_more
+from kinspect.filters.natcopies import NatCopies
 from kinspect.kafka.bodysummary import topics_named
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine, Line

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kinspect.analysis.answer import Answer, ResultContext, rows_of
-from kinspect.analysis.natcopies import NatCopies
 from kinspect.answers.answerobject import document
 from kinspect.answers.incomplete import AnswerCounts
 from kinspect.filters.filter import Filter
+from kinspect.filters.natcopies import NatCopies
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import Line
 from kinspect.kafka.view.view import iso_time
@@ -30,7 +30,9 @@ class AnswerCounter(Sink):
         self._filter: Filter | None = None
 
     def serve(self, chosen: Filter) -> None:
-        """Let the run's filter pass what serves rows of an answer: that one alone counts it."""
+        """Let the run's filter pass what serves rows of an answer: that one alone counts it. Each answer tells copies
+        itself, and counts them."""
+        chosen.drop("no_twins")
         exempt_apis: dict[str, set[int]] = defaultdict(set)
         copies: dict[frozenset[tuple[str, frozenset[int]]], NatCopies] = defaultdict(NatCopies)
         for answer in self._answers.values():

@@ -44,7 +44,7 @@ from kinspect.output import JSONL
 from kinspect.output.filterhint import filter_hint
 from kinspect.wording import all_listed
 
-NOT_ASKED = {**IN_BODIES, "show_secrets": False, "no_twins": False, "limit": None}
+NOT_ASKED = {**IN_BODIES, "show_secrets": False, "limit": None}
 """Options of `read` that answers do without."""
 
 SHOWN = (

@@ -225,7 +225,7 @@ RECORDS_RULES = (
         unless=f"format_name={'|'.join((AUTO, *LIVE_FORMATS))}",
     ),
     OptionRule(
-        ("answer", "explore", "metrics", OTLP, *LINES_ALONE, "records", "int64", "no_twins"),
+        ("answer", "explore", "metrics", OTLP, *LINES_ALONE, "records", "int64"),
         "{} is not for --records-only",
         "records_only",
     ),

@@ -25,7 +25,7 @@ from kinspect.output.escape import escape
 from kinspect.output.runsummary import COUNTED, DROPS, saved_text
 from kinspect.wording import counted
 
-ELSEWHERE = ("answer", "output", *LINES_ALONE, "no_twins", "limit", "wide", "progress", OTLP, "format_name")
+ELSEWHERE = ("answer", "output", *LINES_ALONE, "limit", "wide", "progress", OTLP, "format_name")
 """Options for printed output."""
 EXPLORE_RULES = (
     OptionRule(

@@ -171,11 +171,6 @@ def lines_shown(payload: Option) -> tuple[Option, ...]:
             default="number",
             help="64-bit integers of bodies as text, for tools that read numbers as floats.",
         ),
-        click.option(
-            "--no-twins",
-            is_flag=True,
-            help="Leave out exchanges that were seen before, at the addresses before or behind NAT.",
-        ),
         click.option("--limit", type=COUNT, metavar="N", help="Stop after N lines that passed the filters."),
         *ROWS_SHOWN,
     )

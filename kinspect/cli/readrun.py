@@ -51,7 +51,7 @@ from kinspect.sink import EXCHANGE, KINDS, STATS, SUMMARY, PieceSink, RunInput, 
 
 if TYPE_CHECKING:
     from kinspect.analysis.metrics import Metric, Series
-    from kinspect.analysis.natcopies import NatCopies
+    from kinspect.filters.natcopies import NatCopies
 
 SUMS = frozenset({SUMMARY, STATS})
 """Types of lines that count exchanges, whether or not they have lines."""
@@ -213,7 +213,7 @@ def _nothing() -> None: ...
 class ReadRun(Run):
     """Reads packets and gives the lines that pass the filter to its sinks. `between`: called behind each block, when
     its lines are written; `takes`: what takes a line, by its class; `asked`: the classes of those that are asked
-    for; `copies`: tells exchanges that were seen before, which have no lines then."""
+    for; `copies`: tells exchanges that were seen before, where they are shown."""
 
     options: RunOptions
     interrupt: Interrupt
@@ -235,10 +235,6 @@ class ReadRun(Run):
     def __post_init__(self) -> None:
         chosen, partial = self.filter, self.options.view.fields is not None
         self.filtered = chosen.active
-        if self.options.values.get("no_twins"):
-            from kinspect.analysis.natcopies import NatCopies
-
-            self.copies = NatCopies()
         self.asked = frozenset({line for line, kind in KINDS.items() if kind in self.options.emit})
         self.give_to(self.sinks)
         # Error codes in bodies that are not decoded are needed only for the summary.
@@ -252,7 +248,17 @@ class ReadRun(Run):
             utc=self.options.values["utc"],
             unchecked=self.options.silent or (partial and self.counts_errors),
             omits_because=self.options.format.omits_because if self.options.format is not None else "",
+            twins=chosen.translations,
         )
+        if self.tally.called == SHOWN:
+            self.tell_copies()
+
+    def tell_copies(self) -> None:
+        """Let the summary say what is shown twice."""
+        if self.tally.twins is None:
+            from kinspect.filters.natcopies import NatCopies
+
+            self.copies = NatCopies()
 
     def give_to(self, sinks: Iterable[Sink]) -> None:
         """Let these sinks take the lines."""
@@ -405,9 +411,8 @@ class ReadRun(Run):
         if isinstance(line, Exchange):
             if self.filtered and not chosen.matches(line):
                 return False
-            if self.copies is not None and self.copies.seen(line):
-                tally.count_twin(self.copies.translation(line))
-                return False
+            if self.copies is not None and not chosen.let and self.copies.seen(line):
+                tally.twins_shown += 1
         elif not chosen.matches_line(line):
             return False
         shown = kind in self.asked

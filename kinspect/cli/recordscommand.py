@@ -167,6 +167,11 @@ class RecordSink(RowSink):
         self._limit = values["limit"]
         self._count = self._slow = 0
 
+    def open(self, run: ReadRun) -> None:
+        super().open(run)
+        if not self.values["once"]:
+            run.tell_copies()
+
     def make_rows(self, run: ReadRun, folder: str | None = None) -> Any:
         if not _has_folder(self.values):
             return super().make_rows(run)

@@ -78,9 +78,12 @@ class Filter:
         ]
         self.needs_body = any(asked.row.needs in (BODIES, WAITS) for asked in self.asked)
         self.needs_wait = any(asked.row.needs == WAITS for asked in self.asked)
-        self._tests = [(asked, asked.test.verdict) for asked in self.asked]
         self._end_tests = [asked.test.ends for asked in self.asked if asked.test.ends is not None]
         self._patterns = {asked.option: asked.test.patterns for asked in self.asked}
+
+    def drop(self, name: str) -> None:
+        """Do not ask a filter, which looks at neither ends, times nor bodies, whether it was given or not."""
+        self.asked = [asked for asked in self.asked if asked.row is not FILTERS[name]]
 
     def _test(self, name: str, given: Any, named: Callable[[str], str]) -> FilterTest:
         with errors_about(named(name)):
@@ -104,6 +107,12 @@ class Filter:
     def _known(self, cuts: str) -> list[int]:
         moments = [moment.at(self.start) for own, _, moment in self._moments if own == cuts]
         return [moment for moment in moments if moment is not None]
+
+    @property
+    def translations(self) -> dict[str, int] | None:
+        """The number of exchanges left out as they were seen before, by the addresses that were translated; None if
+        these are not to be left out."""
+        return next((each.test.translations for each in self.asked if each.row.of_passing), None)
 
     @property
     def options(self) -> list[str]:
@@ -132,8 +141,10 @@ class Filter:
     def matches(self, facts: Facts) -> bool:
         """True if an exchange passes; counts it in `unknown` if that could not be determined."""
         self.let = []
-        for asked, test in self._tests:
-            verdict = test(facts)
+        for asked in self.asked:
+            if self.let and asked.row.of_passing:
+                break
+            verdict = asked.test.verdict(facts)
             if verdict:
                 continue
             if not self._any_passed:
@@ -152,8 +163,8 @@ class Filter:
     def passes(self, facts: Facts) -> bool:
         """True if an exchange passes whose connection was not seen, as what an Envelope holds; nothing is counted."""
         return not self._end_tests and all(
-            test(facts) or facts.api_key in self._exempt_apis.get(asked.option, ())
-            for asked, test in self._tests
+            asked.test.verdict(facts) or facts.api_key in self._exempt_apis.get(asked.option, ())
+            for asked in self.asked
         )
 
     def _see(self, asked: ActiveFilter, facts: Facts) -> None:

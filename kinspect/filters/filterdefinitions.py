@@ -53,12 +53,14 @@ OfEnds = Callable[[End, End], Sequence[str]]
 
 class FilterTest(NamedTuple):
     """A filter with its values. `patterns`: those; `ends`: the same test of a client and a broker, where the filter
-    looks at nothing else; `moment`: the time that is asked for."""
+    looks at nothing else; `moment`: the time that is asked for; `translations`: what it leaves out as seen before, by
+    the addresses that were translated."""
 
     verdict: Callable[[Facts], Verdict]
     patterns: Patterns | None = None
     ends: Callable[[End, End], bool] | None = None
     moment: Instant | None = None
+    translations: dict[str, int] | None = None
 
 
 def _nothing(_: Facts) -> Iterable[str | None]:
@@ -86,6 +88,8 @@ class FilterDefinition(ABC):
     """True if it may have several values."""
     timed: ClassVar = False
     """True if nearly each exchange is another case: the explorer keeps no verdicts of it."""
+    of_passing: ClassVar = False
+    """True if it is asked of what passes all others alone; its `turn` is the last."""
 
     help: str
     metavar: str | None = "TIME"
@@ -214,6 +218,28 @@ class Switch(FilterDefinition):
 
     def test(self, given: Any, start: Callable[[], int | None]) -> FilterTest:
         return FilterTest(self.holds)
+
+
+@row
+class FirstSeen(FilterDefinition):
+    """No value. Passes what was not seen before, at other addresses."""
+
+    timed = True
+    of_passing = True
+    metavar: str | None = None
+
+    def test(self, given: Any, start: Callable[[], int | None]) -> FilterTest:
+        from kinspect.filters.natcopies import NatCopies  # few runs ask for it
+
+        copies = NatCopies()
+
+        def test(facts: Facts) -> Verdict:
+            if not copies.seen(facts):
+                return True
+            copies.count(facts)
+            return False
+
+        return FilterTest(test, translations=copies.translations)
 
 
 def apis() -> Iterable[str]:
@@ -481,6 +507,11 @@ SINCE = InTime(
     passes=ge,
 )
 UNTIL = InTime(help="Before this time.", turn=2, cuts=END, passes=lt)
+NO_TWINS = FirstSeen(
+    help="Only exchanges that were not seen before, at the addresses before or behind NAT. Answers count these once"
+    " anyway.",
+    turn=7,
+)
 
 Text = str | int | float | datetime
 """A value in Python; a number or a time stands for its text."""
@@ -510,6 +541,7 @@ class Filters(TypedDict, total=False):
     min_size: Annotated[Text | None, MIN_SIZE]
     since: Annotated[Text | None, SINCE]
     until: Annotated[Text | None, UNTIL]
+    no_twins: Annotated[bool | None, NO_TWINS]
 
 
 FILTERS: dict[str, FilterDefinition] = {

@@ -65,6 +65,8 @@ def summary_text(summary: dict[str, Any], tally: Tally) -> str:
         lines.append(f"not written, as {tally.omits_because}: {tally.without_line:,}")
     if tally.twins:
         lines.append(f"left out, as seen again at translated addresses: {_listed(tally.twins)}")
+    if tally.twins_shown:
+        lines.append(f"seen again at translated addresses: {tally.twins_shown:,}; --no-twins leaves them out")
     if not tally.shown and tally.seen:
         lines.append(filter_hint(tally))
     if tally.unknown:
@@ -149,7 +151,7 @@ def _exchanges(summary: dict[str, Any], tally: Tally) -> str:
         *(f"{count:,} {name}" for name, count in outcomes.items()),
     ]
     fewer = tally.stopped is not None and tally.shown < summary["exchanges"]
-    if tally.called and (tally.filtered or fewer or tally.twins):
+    if tally.called and (tally.filtered or fewer):
         # The counts that follow are of these alone.
         parts = [f"{', '.join(parts)}; {tally.shown:,} {tally.called}"]
     if tally.errors:

@@ -18,13 +18,9 @@ if TYPE_CHECKING:
 K = TypeVar("K")
 
 OPEN_ENDED = """
-    packets_without_tcp server_names tls_not_decrypted caps_hit error_counts unknown_to_filters
+    packets_without_tcp server_names tls_not_decrypted caps_hit error_counts unknown_to_filters twins
 """.split()
 """Keys of the `summary` line with numbers by names that no list gives beforehand."""
-
-TRANSLATIONS_KEPT = 1000
-OTHER_ADDRESSES = "other addresses"
-"""Number of translations that are counted apart, and what stands for more of them."""
 
 SHOWN, PASSED, LOOKED_AT = "shown", "passed the filters", "looked at"
 """Words for the exchanges that passed the filters; `LOOKED_AT` if nothing is written or filtered."""
@@ -43,7 +39,8 @@ class Tally:
     captures from; `seen`: values of the exchanges that they left out; `first`, `last`: the times of the first and the
     last packet, in nanoseconds; `utc`: times are not shown in local time. `without_line`: exchanges that passed the
     filters, of a kind that the format has no lines for; `omits_because`: why; `twins`: by the addresses that were
-    translated, the number of exchanges left out as they were seen before.
+    translated, the number of exchanges left out as they were seen before, None if these are not to be left out;
+    `twins_shown`: those that were not left out.
     """
 
     shown: int = 0
@@ -66,7 +63,8 @@ class Tally:
     utc: bool = False
     without_line: int = 0
     omits_because: str = ""
-    twins: dict[str, int] = field(default_factory=dict)
+    twins: dict[str, int] | None = None
+    twins_shown: int = 0
 
     def count(self, exchange: Exchange) -> None:
         """Add the problems and the error codes of an exchange that passed the filters; decodes bodies for it."""
@@ -81,11 +79,6 @@ class Tally:
                 (code, schema.error_name(code, exchange.api_key)): times for code, times in counts.items()
             }
             _add(self.error_counts, named)
-
-    def count_twin(self, translation: str) -> None:
-        """Add an exchange that was left out, seen again as the translation says."""
-        known = translation in self.twins or len(self.twins) < TRANSLATIONS_KEPT
-        _add(self.twins, {translation if known else OTHER_ADDRESSES: 1})
 
     def named_errors(self) -> dict[str, int]:
         """Number of times each error occurs, by name."""
@@ -106,10 +99,13 @@ class Tally:
             "shown": self.shown,
             "error_counts": self.named_errors(),
             "unknown_to_filters": self.unknown,
+            "twins": self.twins,
             "line_truncated": False,
         }
         for key in OPEN_ENDED:
-            line[key] = [{"name": name, "count": count} for name, count in sorted(line[key].items())]
+            counts = line[key]
+            if counts is not None:
+                line[key] = [{"name": name, "count": count} for name, count in sorted(counts.items())]
         return {**line, "event_id": event_id(f"summary|{line}")}
 
     def add(self, other: Tally) -> None:
@@ -120,7 +116,9 @@ class Tally:
         self.without_line += other.without_line
         _add(self.error_counts, other.error_counts)
         _add(self.unknown, other.unknown)
-        _add(self.twins, other.twins)
+        self.twins_shown += other.twins_shown
+        if self.twins is not None:
+            _add(self.twins, other.twins or {})
         filteredvalues.add(self.seen, other.seen)
 
 

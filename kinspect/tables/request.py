@@ -12,6 +12,7 @@ import orjson
 
 from kinspect.analysis.answer import Answer
 from kinspect.answers import open_answer
+from kinspect.errors import KinspectError
 from kinspect.filters.filter import Filter, filter_from
 from kinspect.kafka.view.view import View
 from kinspect.kafka.wire.hostnames import HostNames, HostPort
@@ -52,7 +53,8 @@ class Request:
     """True if TLS secrets may arrive after the packets that they decrypt."""
 
     def __post_init__(self) -> None:
-        self.filter()
+        if self.filter().translations is not None:
+            raise KinspectError("no_twins is not for Spark, where each connection is decoded by itself")
         self.open()
         self.open_answers()
 

@@ -2,6 +2,8 @@
 
 import json
 import re
+from copy import copy
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,11 +12,16 @@ from support.islands import ALL, CAPTURES
 from support.packets import Packet, moved, packets
 from support.pcap import pcap
 from support.shares import one_in
+from support.tui import indexed
 
-from kinspect.analysis.natcopies import PLACES_KEPT, NatCopies
+import kinspect as package
+from kinspect.analysis.metrics import KafkaMetrics
 from kinspect.answers import answers
 from kinspect.answers.connectanswer import PROBLEMS
-from kinspect.output.tally import OTHER_ADDRESSES, TRANSLATIONS_KEPT, Tally
+from kinspect.filters.filter import filter_from
+from kinspect.filters.natcopies import OTHER_ADDRESSES, PLACES_KEPT, TRANSLATIONS_KEPT, NatCopies
+from kinspect.tables.request import Request
+from kinspect.tui.index.listfilter import ListFilter
 
 LATER_NS = 5_000
 GROUPS = "4.4.0/groups_classic.pcap.gz"
@@ -92,11 +99,17 @@ def test_without_a_handshake_nothing_is_claimed():
     assert found["clients"]["capture"]["twins"] == known // 2 < len(exchanges) // 2
 
 
-@pytest.mark.parametrize("jobs", ["1", "2"])
-def test_the_command_tells_them(kinspect, tmp_path, jobs):
-    path: Path = tmp_path / "twice.pcap"
+@pytest.fixture(scope="module")
+def path(tmp_path_factory) -> Path:
+    """A translated capture."""
+    made: Path = tmp_path_factory.mktemp("translated") / "twice.pcap"
     taken = translated([*packets(CAPTURES / GROUPS)])
-    path.write_bytes(pcap([((packet.time or 0) // 1000, packet.data) for packet in taken]))
+    made.write_bytes(pcap([((packet.time or 0) // 1000, packet.data) for packet in taken]))
+    return made
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_the_command_tells_them(kinspect, path, jobs):
     found = json.loads(kinspect("groups", "--format", "json", "--jobs", jobs, path).out)
     alone = json.loads(kinspect("groups", "--format", "json", CAPTURES / GROUPS).out)
     assert rows({"groups": found}) == rows({"groups": alone})
@@ -107,13 +120,12 @@ def test_the_command_tells_them(kinspect, tmp_path, jobs):
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
-def test_read_leaves_them_out(kinspect, tmp_path, jobs):
-    path: Path = tmp_path / "twice.pcap"
-    taken = translated([*packets(CAPTURES / GROUPS)])
-    path.write_bytes(pcap([((packet.time or 0) // 1000, packet.data) for packet in taken]))
+def test_read_leaves_them_out(kinspect, path, jobs):
     fields = ("--fields", "client.ip,api,correlation_id,timestamp,latency_ms")
     alone = kinspect("read", CAPTURES / GROUPS, "-q", *fields).out
-    assert kinspect("read", path, "-q", *fields, "--jobs", jobs).out.count("\n") == 2 * alone.count("\n")
+    both = kinspect("read", path, *fields, "--jobs", jobs)
+    assert both.out.count("\n") == 2 * alone.count("\n")
+    assert "seen again at translated addresses: 671; --no-twins leaves them out\n" in both.err
     found = kinspect("read", path, *fields, "--no-twins", "--jobs", jobs)
     assert found.out == alone
     assert "1,342 exchanges, 2 unanswered; 671 shown" in found.err
@@ -125,17 +137,104 @@ def test_read_leaves_them_out(kinspect, tmp_path, jobs):
     assert (chosen.out.count("\n"), "translated" in chosen.err) == (671, False)
 
 
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_the_summary_line_counts_them(kinspect, path, jobs):
+    def summary(*options):
+        found = kinspect("read", path, "-q", "--emit", "summary", "--jobs", jobs, *options).out
+        return json.loads(found)
+
+    assert summary("--no-twins")["twins"] == [{"name": "127.0.0.1 as 127.0.1.1", "count": 671}]
+    assert summary("--no-twins", "--client-host", "127.0.1.1")["twins"] == []
+    assert summary()["twins"] is None
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_records_are_told_and_left_out(kinspect, path, jobs):
+    alone = kinspect("records", CAPTURES / GROUPS, "--format", "csv")
+    both = kinspect("records", path, "--format", "csv", "--jobs", jobs)
+    rows = alone.out.count("\n") - 1
+    assert rows > 0
+    assert both.out.count("\n") - 1 == 2 * rows
+    assert "seen again at translated addresses: 671; --no-twins leaves them out\n" in both.err
+    assert "translated" not in alone.err + kinspect("records", path, "--once", "--jobs", jobs).err
+    found = kinspect("records", path, "--format", "csv", "--no-twins", "--jobs", jobs)
+    assert f"{rows} records; {rows} shown" in found.err
+    assert found.out.count("\n") - 1 == rows
+    # What a filter leaves out is nobody's original.
+    behind = kinspect("records", path, "--client-host", "127.0.1.1", "--no-twins", "--jobs", jobs)
+    assert f"; {rows} shown" in behind.err
+
+
+def test_export_and_python_leave_them_out(kinspect, path, tmp_path):
+    made = tmp_path / "one.pcapng"
+    kinspect("export", path, "--no-twins", "-o", made)
+    assert kinspect("read", made, "-q", "--fields", "event_id").out == (
+        kinspect("read", CAPTURES / GROUPS, "-q", "--fields", "event_id").out
+    )
+    reading = package.read(path, filter={"no_twins": True})
+    assert len([*reading]) == 671
+    assert reading.summary["twins"] == [{"name": "127.0.0.1 as 127.0.1.1", "count": 671}]
+    rows = package.records_of(path, no_twins=True)
+    assert len([*rows]) == len([*package.records_of(CAPTURES / GROUPS)])
+
+
+def test_the_explorer_lists_one_of_them(path):
+    store = indexed(path)
+    assert store.count == 2 * 671
+    assert ListFilter(store, {"no_twins": True}).passes(0, store.count) == (
+        [
+            row
+            for row, exchange in enumerate(package.read(path))
+            if exchange.connection.client_ip == "127.0.0.1"
+        ]
+    )
+
+
+def test_answers_do_not_ask_for_it(kinspect, path):
+    given = "groups", "--format", "json", path
+    assert kinspect(*given, "--no-twins") == kinspect(*given)
+    assert package.answer("groups", path, filter={"no_twins": True}) == package.answer("groups", path)
+
+
+def test_metrics_count_what_passes(path):
+    metrics, chosen = KafkaMetrics(), filter_from({"no_twins": True})
+    for exchange in package.read(path):
+        if chosen.matches(exchange):
+            metrics.add(exchange)
+    alone = KafkaMetrics()
+    for exchange in package.read(CAPTURES / GROUPS):
+        alone.add(exchange)
+    assert (
+        metrics.result()["kinspect_kafka_exchanges_total"]
+        == (alone.result()["kinspect_kafka_exchanges_total"])
+    )
+
+
+def test_spark_says_that_it_cannot():
+    with pytest.raises(package.KinspectError, match="no_twins is not for Spark"):
+        Request(chosen={"no_twins": True})
+
+
 @pytest.mark.parametrize("name", one_in(6, ALL))
 def test_read_leaves_out_nothing_else(kinspect, name):
     given = kinspect("read", CAPTURES / name)
-    assert kinspect("read", CAPTURES / name, "--no-twins") == given
+    found = kinspect("read", CAPTURES / name, "--no-twins")
+    assert (found.out, found.status) == (given.out, given.status)
+    assert "translated" not in given.err + found.err
 
 
 def test_translations_are_counted_apart_as_long_as_there_is_room():
-    tally = Tally()
-    for number in range(TRANSLATIONS_KEPT + 2):
-        tally.count_twin(f"{number} as x")
-    assert (len(tally.twins), tally.twins[OTHER_ADDRESSES]) == (TRANSLATIONS_KEPT + 1, 2)
+    (exchange,) = [*package.read(CAPTURES / GROUPS)][:1]
+    copies = NatCopies()
+    own = exchange.connection
+    number, other, hops = own.handshake
+    for place in range(TRANSLATIONS_KEPT + 2):
+        for ip, left in ((f"10.0.{place >> 8}.{place & 255}", hops), ("x", hops - 1)):
+            exchange.connection = replace(own, client_ip=ip, handshake=(number + place, other, left))
+            again = copy(exchange)
+            assert copies.seen(again) == (ip == "x")
+        copies.count(again)
+    assert (len(copies.translations), copies.translations[OTHER_ADDRESSES]) == (TRANSLATIONS_KEPT + 1, 2)
 
 
 def test_a_handshake_at_many_addresses_is_kept_at_few():

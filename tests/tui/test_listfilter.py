@@ -194,7 +194,7 @@ def test_names_are_completed(text, expected):
 
 def test_every_filter_is_offered():
     assert completions("", indexed(ERRORS)) == [
-        f"{option}{'' if option in ('errors-only', 'committed') else '='}" for option in ALL_NAMES
+        f"{option}{'' if option in ('errors-only', 'no-twins', 'committed') else '='}" for option in ALL_NAMES
     ]
 
 

@@ -89,13 +89,21 @@ class ListFilter:
         return found
 
     def _in_time(self, values: RowValues) -> RowVerdict:
-        """The verdict of the filters on times."""
+        """The verdict of the filters of which none is kept."""
         facts = RowFacts(self._store.texts, values)
         for asked in self._timed:
-            verdict = asked.test.verdict(facts)
-            if not verdict:
-                return asked.option if verdict is None else False
+            verdict = _verdict(asked.option, asked.test.verdict, facts)
+            if verdict is not True:
+                return verdict
         return True
+
+
+def _verdict(option: str, test: Callable[[Facts], Verdict], facts: Facts) -> RowVerdict:
+    try:
+        found = test(facts)
+    except UnkeptError:
+        return _NOT_KEPT
+    return option if found is None else found
 
 
 class Verdicts:
@@ -114,11 +122,7 @@ class Verdicts:
     def find(self, values: RowValues) -> RowVerdict:
         """The verdict on a row."""
         noted = UsedColumns(values)
-        try:
-            found = self._test(RowFacts(self._texts, noted))
-            verdict: RowVerdict = self._option if found is None else found
-        except UnkeptError:
-            verdict = _NOT_KEPT
+        verdict = _verdict(self._option, self._test, RowFacts(self._texts, noted))
         if not noted.columns <= self._columns:
             self._columns |= noted.columns
             self.key = itemgetter(*sorted(self._columns))

@@ -134,9 +134,9 @@ _SPOOL, _FLAGS, _NUMBERS = Struct("<Q"), Struct("<I"), Struct("<6I")
 _FIRST_FRAMES = Struct("<40xI48xQ52xQ36x")
 
 # Indexes in the values that STRUCT gives, for loops over all rows: a `ExchangeRow` for each would take too long.
-COMPLETED_AT, PREVIOUS_END, FLAGS, CONNECTION, CLIENT, SUBJECT, FAULT, SESSION, API = map(
+COMPLETED_AT, PREVIOUS_END, FLAGS, CORRELATION, CONNECTION, CLIENT, SUBJECT, FAULT, SESSION, API = map(
     ExchangeRow._fields.index,
-    "completed_at previous_response_end flags connection client subject fault session api_key".split(),
+    "completed_at previous_response_end flags correlation_id connection client subject fault session api_key".split(),
 )
 _FIRST, _LAST, _BYTES = map(MessageRow._fields.index, ("first_time", "last_time", "size"))
 TOPICS, TOPIC_IDS, UNRESOLVED, PARTITIONS, GROUPS, TRANSACTIONAL_IDS, INNER, ACTION = range(8)

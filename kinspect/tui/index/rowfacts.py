@@ -22,6 +22,7 @@ class RowEnds(NamedTuple):
     client_port: int
     broker_ip: str
     broker_port: int
+    handshake: tuple[int, int, int] | None
 
 
 class RowFacts:
@@ -63,6 +64,10 @@ class RowFacts:
     @property
     def api_key(self) -> int | None:
         return self._values[row.API] if self._flag(row.HAS_API) else None
+
+    @property
+    def correlation_id(self) -> int | None:
+        return self._values[row.CORRELATION] if self._flag(row.HAS_CORRELATION) else None
 
     @property
     def client_id(self) -> str | None:
@@ -115,7 +120,9 @@ class RowFacts:
 
     @property
     def connection(self) -> RowEnds:
-        return RowEnds(*self._whole(row.CONNECTION)[:4])
+        client_ip, client_port, broker_ip, broker_port, *_, syns = self._whole(row.CONNECTION)
+        handshake = None if syns is None else tuple(syns)
+        return RowEnds(client_ip, client_port, broker_ip, broker_port, handshake)
 
     @property
     def summary(self) -> RowFacts:
