@@ -15,6 +15,7 @@ import pyarrow as pa
 from kinspect.analysis.recordrows import RecordRows
 from kinspect.errors import CaptureError
 from kinspect.jsontext import json_text
+from kinspect.kafka.bodysummary import summary_of
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine
 from kinspect.kafka.view.batchrows import BatchRows, batch_rows
@@ -122,6 +123,9 @@ def _connection_rows(view: View) -> Callable[[ConnectionLine], Iterable[TableRow
 
 def _batch_rows(view: View, records: bool) -> Callable[[Exchange], Iterator[TableRow]]:
     def rows(exchange: Exchange) -> Iterator[TableRow]:
+        # Most exchanges have none, and lines are dear.
+        if not summary_of(exchange).record_fields:
+            return
         line = view.exchange(exchange)
         around: TableRow = {
             EXCHANGE_ID: line["event_id"],
