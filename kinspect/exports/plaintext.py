@@ -19,6 +19,8 @@ _TCP: Final = 6
 _U32: Final = 0xFFFFFFFF
 _IPV4_BYTES: Final = 4
 _WINDOW: Final = 0xFFFF
+HOPS: Final = 64
+"""Those that a packet has left, if nothing else is to be told."""
 UNKNOWN_LOSS: Final = 1 << 16
 """Bytes by which numbers go on where it is not known how many were lost."""
 LARGEST: Final = 1 << 15
@@ -179,21 +181,23 @@ def tcp_packet(
     payload: bytes,
     number: int,
     missing: int = 0,
+    hops: int = HOPS,
 ) -> bytes:
-    """The IP packet of that number of a connection. `missing`: bytes of its payload that were not captured."""
+    """The IP packet of that number of a connection. `missing`: bytes of its payload that were not captured; `hops`:
+    those that it has left."""
     head = pack(">HHIIBBHHH", source[1], target[1], seq & _U32, ack & _U32, 5 << 4, flags, _WINDOW, 0, 0)
     segment = head + payload
     if not missing:
         pseudo = source[0] + target[0] + pack(">II", len(segment), _TCP)
         segment = segment[:16] + pack(">H", _checksum(pseudo + segment)) + segment[18:]
-    return _ip_header(source[0], target[0], len(segment) + missing, number) + segment
+    return _ip_header(source[0], target[0], len(segment) + missing, number, hops) + segment
 
 
-def _ip_header(source: bytes, target: bytes, size: int, number: int) -> bytes:
+def _ip_header(source: bytes, target: bytes, size: int, number: int, hops: int) -> bytes:
     """Header of the connection's packet of that number, with `size` bytes behind it."""
     if len(source) != _IPV4_BYTES:
-        return pack(">IHBB", 6 << 28, size, _TCP, 64) + source + target
-    header = pack(">BBHHHBBH", 0x45, 0, 20 + size, number & 0xFFFF, 0x4000, 64, _TCP, 0) + source + target
+        return pack(">IHBB", 6 << 28, size, _TCP, hops) + source + target
+    header = pack(">BBHHHBBH", 0x45, 0, 20 + size, number & 0xFFFF, 0x4000, hops, _TCP, 0) + source + target
     return header[:10] + pack(">H", _checksum(header)) + header[12:]
 
 

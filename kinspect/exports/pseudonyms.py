@@ -59,6 +59,10 @@ class Pseudonyms:
         """An address in place of one of 4 or 16 bytes: two have as many first bits in common as those that they stand
         for. That of no host, and that of the host itself, stay."""
 
+    def sequence(self, number: int) -> int:
+        """A first sequence number in place of one."""
+        return int.from_bytes(self._stream(b"sequence", 0, number.to_bytes(4), 4))
+
     def text(self, value: str) -> str:
         """Text in place of a text: letters, digits and characters beyond ASCII are replaced by others of their kind."""
         return self._short_text(value) if len(value) <= _KEPT_MOST else self._text(value)

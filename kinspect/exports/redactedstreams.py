@@ -14,7 +14,7 @@ from math import inf
 from struct import pack
 from typing import Final, NamedTuple
 
-from kinspect.exports.plaintext import LARGEST, PSH, UNKNOWN_LOSS, Encrypted, PlainPacket, tcp_packet
+from kinspect.exports.plaintext import HOPS, LARGEST, PSH, UNKNOWN_LOSS, Encrypted, PlainPacket, tcp_packet
 from kinspect.exports.pseudonyms import Pseudonyms
 from kinspect.exports.readback import Made
 from kinspect.exports.redactedmessage import Redaction
@@ -232,7 +232,7 @@ class _RedactedConnection:
         owner: RedactedStreams,
         pseudonyms: Pseudonyms,
     ) -> None:
-        self._owner, self._connection = owner, connection
+        self._owner, self._connection, self._pseudonyms = owner, connection, pseudonyms
         self._ends = tuple((pseudonyms.address(ip), port) for ip, port in connection.addresses)
         self._client = 0 if connection.syn is None else connection.syn
         self._decryptor: Decryptor | None = None
@@ -251,6 +251,9 @@ class _RedactedConnection:
         self._told = [1, 1]
         """Numbers that the other side acknowledges."""
         self._packets = 0
+        self._first: tuple[int, int] | None = None
+        """The number that both streams begin with, and the hops that the client's packets have left: both tell copies
+        of a connection (`filters.natcopies`). Set with the first packet: then its SYN is known."""
         self._closed = False
         begin, frame = connection.start_time, connection.start_frame
         if connection.syn is not None or encrypted is not None:
@@ -462,7 +465,13 @@ class _RedactedConnection:
 
     def _packet(self, event: _Event, seq: int, payload: bytes, flags: int, missing: int = 0) -> None:
         self._packets += 1
+        client = self._connection.halves[self._client]
+        if self._first is None:
+            was_seen = client.isn >= 0
+            self._first = (self._pseudonyms.sequence(client.isn), client.hops) if was_seen else (0, HOPS)
+        number, hops = self._first
         own, other = self._ends[event.direction], self._ends[1 - event.direction]
-        ack = self._told[1 - event.direction] if flags & ACK else 0
-        data = tcp_packet(own, other, seq, ack, flags, payload, self._packets, missing)
+        ack = number + self._told[1 - event.direction] if flags & ACK else 0
+        left = hops if event.direction == self._client else HOPS
+        data = tcp_packet(own, other, number + seq, ack, flags, payload, self._packets, missing, left)
         self._owner.make(PlainPacket(event.frame, event.time, data, missing=missing))

@@ -178,6 +178,20 @@ def test_export_and_python_leave_them_out(kinspect, path, tmp_path):
     assert len([*rows]) == len([*package.records_of(CAPTURES / GROUPS)])
 
 
+def test_a_redacted_capture_tells_them(kinspect, path, tmp_path):
+    made, alone = tmp_path / "redacted.pcapng", tmp_path / "alone.pcapng"
+    for capture, of in ((path, made), (CAPTURES / GROUPS, alone)):
+        kinspect("export", "--redact", "--redact-key", tmp_path / "key", capture, "-o", of)
+    fields = "--fields", "client.ip,api,correlation_id,timestamp,request.size,topics"
+    found = kinspect("read", made, *fields, "--no-twins")
+    assert "left out, as seen again at translated addresses: 127.0.0.1 as " in found.err
+    assert found.out.count("\n") == 671
+    assert found.out == kinspect("read", alone, *fields, "--no-twins").out
+    answers = [json.loads(kinspect("topics", "--format", "json", each).out) for each in (made, alone)]
+    assert [answer["capture"]["twins"] for answer in answers] == [671, 0]
+    assert rows({"topics": answers[0]}) == rows({"topics": answers[1]})
+
+
 def test_the_explorer_lists_one_of_them(path):
     store = indexed(path)
     assert store.count == 2 * 671
