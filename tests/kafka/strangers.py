@@ -298,7 +298,7 @@ def zookeeper(rng: Random) -> Stream:
     connected = sized(_u32(0) + _u32(30000) + _u64(rng.getrandbits(60)) + _u32(16) + rng.randbytes(16))
     if rng.random() < 0.5:
         connect = connected = b""
-    count = rng.randint(1, 6)
+    count = rng.randint(1, 20)
     return connect + b"".join(map(asks, range(count))), connected + b"".join(map(told, range(count)))
 
 

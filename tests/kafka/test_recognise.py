@@ -28,6 +28,7 @@ from support import pcap
 
 import kinspect
 from kinspect.kafka.connection.kafkaconnection import KAFKA, OTHER, KafkaConnection
+from kinspect.kafka.connection.orphans import are_responses
 from kinspect.kafka.connection.recognise import NO, YES, first_request
 from kinspect.kafka.exchange.ledger import Ledger
 from kinspect.kafka.wire.learnednames import LearnedNames
@@ -39,7 +40,7 @@ from kinspect.protocol.apikeys import FETCH, PRODUCE
 CAP = Caps().message_bytes
 MAKERS = [pytest.param(maker, id=maker.__name__) for maker in PROTOCOLS]
 # Payloads, of all protocols together.
-SAMPLE, MANY = 28_000, 250_000
+SAMPLE, MANY = 28_000, 120_000
 
 # ---------------------------------------------------------------------- other protocols
 
@@ -118,6 +119,23 @@ def test_no_other_protocol_is_taken_for_kafka(maker: Maker) -> None:
 @pytest.mark.parametrize("maker", MAKERS)
 def test_none_of_many_payloads_is_taken_for_kafka(maker: Maker) -> None:
     _play(maker, MANY // len(PROTOCOLS) + 1)
+
+
+def test_zookeepers_replies_are_no_answers() -> None:
+    """Paths and states whose bytes fit layouts of Metadata, Heartbeat and others, behind ids that ascend."""
+    state = "000000000000004c" + "00000000000054ce" * 3 + 44 * "00"
+    bodies = ["00000000", "00000000" + "00000007" + b"/node-7".hex(), "00000000" + state, "ffffff9b"]
+    replies = [bytes.fromhex(f"{xid:08x}{5:08x}{xid:08x}{body}") for xid, body in enumerate(bodies * 3, 1)]
+    assert not are_responses(b"".join(map(sized, replies)))
+
+
+def test_partitions_that_no_topic_has_are_no_beginning() -> None:
+    """Texts with their lengths, read as a ListOffsets of 21 MB that the capture's end cuts."""
+    data = bytes.fromhex("0147b118000200000073f0000008") + b"select 1" + bytes.fromhex("0001000000013270")
+    names = b"\0\2db\0\0\0\0\0\4user\0\0\0\x90"
+    assert first_request(data + names, CAP, True, False) == YES
+    more = b"\0\2db\0\1\0\x08select 1\0\5admin\0\5admin\0\2db\0\1a"
+    assert first_request(data + names + more, CAP, True, False) != YES
 
 
 def test_nor_through_the_whole_of_kinspect(tmp_path: Path) -> None:

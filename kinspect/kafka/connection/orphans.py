@@ -20,9 +20,12 @@ _HEAD: Final = Struct(">ii")
 CALLED_ONCE: Final = schema.apis_with("begins")
 # Bytes of a message that are checked for implausible values.
 CHECKED_BYTES: Final = 4096
-# Number of possible Kafka answers in a row that prove a stream without captured requests, and the bytes they must hold
-# beside their correlation ids: short ones fit many layouts.
-PROOFS: Final = ((3, 100), (5, 64))
+# Number of possible Kafka answers in a row that prove a stream without captured requests, and the bytes other than zero
+# that they must hold beside their correlation ids: short ones, and zeros, fit many layouts.
+PROOFS: Final = ((3, 60), (5, 40))
+# ZooKeeper's replies begin so (zookeeper.jute, ReplyHeader): xid, zxid, err. Its ids ascend as Kafka's do.
+_REPLY: Final = Struct(">iqi")
+_LEAST_ZOOKEEPER_ERROR: Final = -128
 MOST_MESSAGES: Final = 32
 # Largest difference between the correlation ids of two responses in a row.
 STEP: Final = 16
@@ -65,7 +68,7 @@ def are_responses(data: bytes) -> bool:
     messages = _ascending(data)
     if messages and _lists_itself(messages[0]):
         return True
-    if not _is_enough(messages):
+    if not _is_enough(messages) or _are_zookeepers(messages):
         return False
     telling: list[bytes] = []
     for raw in messages:
@@ -81,8 +84,21 @@ def are_responses(data: bytes) -> bool:
 
 
 def _is_enough(messages: list[bytes]) -> bool:
-    size = sum(map(len, messages)) - 4 * len(messages)
-    return any(len(messages) >= count and size >= least for count, least in PROOFS)
+    told = sum(len(raw) - 4 - raw.count(0, 4) for raw in messages)
+    return any(len(messages) >= count and told >= least for count, least in PROOFS)
+
+
+def _are_zookeepers(messages: list[bytes]) -> bool:
+    """True if all messages read like ZooKeeper's replies: a transaction id that never falls, an error of its own."""
+    last = 1
+    for raw in messages:
+        if len(raw) < _REPLY.size:
+            return False
+        _, transaction, error = _REPLY.unpack_from(raw)
+        if transaction < last or not _LEAST_ZOOKEEPER_ERROR <= error <= 0:
+            return False
+        last = transaction
+    return True
 
 
 def _ascending(data: bytes) -> list[bytes]:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
-from kinspect.kafka.fields.entities import is_error_code
+from kinspect.kafka.fields.entities import is_error_code, is_partition
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.protocol import (
     Decoded,
@@ -87,6 +87,8 @@ REQUESTED: Final = {
     "max_wait_ms": (0, _DAY),
     "isolation_level": (0, 1),
 }
+# Limit on the partitions of a topic: whole clusters have fewer.
+_MOST_PARTITIONS: Final = 1 << 21
 # A broker throttles for a quota's window, seconds by default.
 MAX_THROTTLE: Final = _DAY
 
@@ -279,12 +281,16 @@ def _begins_body(header: RequestHeader, layout: Layout, data: bytes, end: int, g
 def _beginning(
     layout: Layout, data: bytes, start: int, end: int, ranges: dict[str, tuple[int, int]]
 ) -> ReadResult | None:
-    """The beginning of a body that ends at `end`, read; None if it does not fit, or has values outside `ranges`."""
+    """The beginning of a body that ends at `end`, read; None if it does not fit, has values outside `ranges`, or names
+    partitions that no topic has."""
     from kinspect.protocol.interpreter import interpret
 
     part = data[: start + _BEGINNING_BYTES]
     reading = interpret(layout, part, start, end, max_memory=_BEGINNING_MEMORY)
     if not (reading.cut or reading.full) or reading.problems or not _makes_sense(reading.body, ranges):
+        return None
+    partitions = field_paths(layout, is_partition).walk(reading.body or {})
+    if not all(0 <= struct[name] < _MOST_PARTITIONS for _, struct, name in partitions):
         return None
     return reading
 
