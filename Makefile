@@ -41,18 +41,17 @@ test-live: $(LIVE_INSTALLED)
 test-collector: $(INSTALLED)
 	$(BIN)/pytest tests/recipes/collector
 
-# The tests of the compiled form, as a wheel installs it, in an environment of its own (a C compiler is needed). Screens,
-# answers, contracts and tools, which are not compiled, are tested in the other form alone, as is what takes lines only
-# to print them: tests/forms compares what both forms print of every capture.
+# The tests of what mypyc compiles, as a wheel installs it, in an environment of its own (a C compiler is needed).
+# tests/forms compares what both forms print of every capture: commands and outputs are tested in the other form alone.
 # Python must not put the working directory before what is installed.
 COMPILED := .venv-compiled
-OF_ONE_FORM := analysis bench contracts docs install payloads reports soak spark test_ownfile.py test_requirements.py tui \
-	$(patsubst %,cli/test_%.py,livemetrics metricserver sort) limits/test_option_files.py \
-	$(patsubst %,output/test_%.py,ecs eventid otlp)
+IS_COMPILED := $(addprefix tests/,capture captures forms fuzz kafka limits link mutations protocol records tcp tls \
+	$(patsubst %,test_%.py,api imports peers pipeline rate timedpattern) $(patsubst %,cli/test_%.py,decode read) \
+	$(patsubst %,output/test_%.py,jsonl linelimit smaller_lines))
 
 compiled: $(COMPILED)/.installed
 	PYTHONSAFEPATH=1 KINSPECT_FORM=compiled $(COMPILED)/bin/pytest -n $(WORKERS) -m "not tools and not big" \
-		$(addprefix --ignore=tests/,$(OF_ONE_FORM))
+		--ignore tests/limits/test_option_files.py $(IS_COMPILED)
 
 $(COMPILED)/.installed: build/wheel/.built
 	test -d $(COMPILED) || $(PYTHON) -m venv $(COMPILED)
