@@ -6,11 +6,14 @@ import orjson
 import pytest
 
 import kinspect
+from kinspect.answers import open_answer
+from kinspect.answers.counter import AnswerCounter
 from kinspect.capture import open_timeline
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import View, iso_time
 from kinspect.model import Caps
 from kinspect.pipeline import Inspector
+from kinspect.run import Run
 
 NEVER = -1
 """Least difference of clocks that is set right: none is."""
@@ -41,6 +44,24 @@ def answer(name, paths, **more):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("kinspect.capture.timeline.Timeline.set_clocks", lambda _: None)
         found = kinspect.answer(name, [*map(str, paths)], **more)
+    return _without_twins(found)
+
+
+def every_answer(names, paths, keylog=b""):
+    """The objects of several answers, of captures that are read once, as `answer` gives each."""
+    counted = AnswerCounter({name: open_answer(name) for name in names})
+    timeline = open_timeline([str(path) for path in paths], skew_ns=NEVER)
+    inspector = Inspector(files=timeline.files, emit=frozenset(counted.lines))
+    inspector.add_secrets(keylog)
+    run = Run(timeline, inspector)
+    counted.serve(run.filter)
+    for line in run.all_lines():
+        counted.take(line)
+    span = run.filter.start, inspector.end[0]
+    return [*map(_without_twins, counted.objects(run.summary(), inspector.names, span, run.filter.options))]
+
+
+def _without_twins(found):
     assert found["capture"]["twins"] == 0
     found["capture"]["twins"] = None
     return found

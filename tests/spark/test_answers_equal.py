@@ -6,7 +6,7 @@ from pathlib import Path
 
 import orjson
 import pytest
-from lines import answer, plain
+from lines import answer, every_answer, plain
 from support.decoded import keylog_beside
 from traffic import captures, rotated
 
@@ -41,9 +41,9 @@ def made(local, paths, shuffled=None, chosen=None, **more):
     return found.answers(decoded, request, found.summary(decoded)[0])
 
 
-def wanted(paths, **more):
-    """The objects of all answers, by `kinspect.answer`."""
-    return [answer(name, paths, **more) for name in answers()]
+def wanted(paths, keylog=b""):
+    """The objects of all answers that reading the captures once gives."""
+    return every_answer([*answers()], paths, keylog)
 
 
 def whole(local, folder):
@@ -123,8 +123,10 @@ def test_what_is_missing_is_told_as_by_the_command(local, kinspect, tmp_path, na
 
 
 def test_a_capture_cut_into_twenty_files(local, tmp_path):
+    """Here the answers are those of `kinspect.answer`, each by itself; elsewhere reading once gives all."""
     paths = rotated(CAPTURES / "2.8.2/console-zstd.pcap", tmp_path, 20)
-    assert made(local, paths) == wanted(paths)
+    by_themselves = [answer(name, paths) for name in answers()]
+    assert made(local, paths) == wanted(paths) == by_themselves
 
 
 def test_every_answer_has_a_table_with_comments(tables):
