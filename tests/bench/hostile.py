@@ -2,8 +2,8 @@
 
     python tests/bench/hostile.py half-open -o half-open.pcap
 
-`half-open`: 100,000 connections of which only the SYN came; `in-flight`: as many with small requests that nobody
-answers; `greeted`: half as many that were established, and sent the first half of a request; `announcing`: connections
+`half-open`: 40,000 connections of which only the SYN came; `in-flight`: as many with small requests that nobody
+answers; `greeted`: as many that were established, and sent the first half of a request; `announcing`: connections
 whose messages announce 2 GiB, and as much as may be held, and go on for a while; `requests`: large requests that nobody
 answers, on many connections; `middle`: connections seen from their middle, full of what looks like the beginning of a
 request; `holes`: small segments behind holes; `bombs`: records that expand to gigabytes, zstd and gzip; `lists`:
@@ -27,7 +27,7 @@ from profiles import BENCH
 
 from kinspect.protocol.primitives import uvarint_bytes
 
-MANY = 100_000
+MANY = 40_000
 GIB = 1 << 30
 HARMLESS = Client("bench", BENCH)
 HELLO = heartbeat(HARMLESS, "bench-00000000")
@@ -78,7 +78,7 @@ def half_open(to: Hostile) -> None:
 
 def greeted(to: Hostile) -> None:
     request = HELLO[0].data
-    for connection in range(MANY // 2):
+    for connection in range(MANY):
         to.open(connection)
         to.send(connection, CLIENT, request[: len(request) // 2])
 
@@ -106,7 +106,7 @@ def requests(to: Hostile) -> None:
     message = produce(HARMLESS, [Part("orders", 0, bytes(200_000))])[0].data
     for connection in range(100):
         to.open(connection)
-    for number in range(40):
+    for number in range(20):
         for connection in range(100):
             to.send(connection, CLIENT, message[:8] + struct.pack(">i", number) + message[12:])
 
@@ -127,7 +127,7 @@ def holes(to: Hostile) -> None:
         to.open(connection)
         for message in HELLO:
             to.send(connection, message.direction, message.data)
-    for _ in range(60):
+    for _ in range(20):
         for connection in range(4_000):
             for direction in (CLIENT, BROKER):
                 to.sent[connection][direction] += 5
