@@ -45,7 +45,7 @@ test-collector: $(INSTALLED)
 # tests/forms compares what both forms print of every capture: commands and outputs are tested in the other form alone.
 # Python must not put the working directory before what is installed.
 COMPILED := .venv-compiled
-IS_COMPILED := $(addprefix tests/,capture captures forms fuzz kafka limits link mutations protocol records tcp tls \
+IS_COMPILED := $(addprefix tests/,capture captures forms fuzz kafka limits link live mutations protocol records tcp tls \
 	$(patsubst %,test_%.py,api imports peers pipeline rate timedpattern) $(patsubst %,cli/test_%.py,decode read) \
 	$(patsubst %,output/test_%.py,jsonl linelimit smaller_lines))
 
