@@ -524,15 +524,16 @@ def counted(store, name, rows=None):
     return found
 
 
-@pytest.mark.parametrize("name", PAGE_KEYS)
 @pytest.mark.parametrize(
     "path", [CONTROLLER, CLUSTER, TRANSACTIONS], ids=lambda path: path.name.split(".")[0]
 )
-def test_an_answer_over_the_spool_is_what_the_command_gives(read_once, path, name):
-    found, expected = counted(indexed(path), name), kinspect.answer(name, path)
-    assert found["rows"] == expected["rows"]
-    # Nothing has the time of the last packet here, but that of the last exchange.
-    assert {**found["capture"], "until": None} == {**expected["capture"], "until": None}
+def test_an_answer_over_the_spool_is_what_the_command_gives(read_once, path):
+    store = indexed(path)
+    for name in PAGE_KEYS:
+        found, expected = counted(store, name), kinspect.answer(name, path)
+        assert found["rows"] == expected["rows"], name
+        # Nothing has the time of the last packet here, but that of the last exchange.
+        assert {**found["capture"], "until": None} == {**expected["capture"], "until": None}, name
 
 
 def test_an_answer_over_the_spool_ends_with_the_exchanges_it_is_about(read_once):
