@@ -36,6 +36,7 @@ from kinspect.cli.types import DURATION, Duration, Number
 from kinspect.errors import CaptureError, KinspectError
 from kinspect.filters.filterdefinitions import FILTERS
 from kinspect.model import NS_PER_SECOND
+from kinspect.output.escape import printable
 from kinspect.output.runsummary import summary_text
 from kinspect.output.tally import Tally
 from kinspect.spark import sparksession
@@ -255,6 +256,29 @@ def stream(folder: str, **values: Any) -> int:
     if interrupt.received:
         return ENDED_BY_SIGNAL + interrupt.received
     return running.status
+
+
+@pipeline.command()
+@click.argument("folder", metavar="DIR", shell_complete=folders)
+@click.option(
+    "--keep",
+    type=DURATION,
+    default="168h",
+    show_default=True,
+    metavar="TIME",
+    help="Versions since so long ago can still be read; in whole hours, upwards.",
+)
+@click.option("--dry-run", is_flag=True, help="Print what would go, and delete nothing.")
+def vacuum(folder: str, keep: int, dry_run: bool) -> None:
+    """Delete files that tables need no more: what runs replaced in Delta Lake, and what killed ones left.
+
+    DIR is the folder --out of runs or of a stream, on a disk, that nobody writes to meanwhile. It prints a path below
+    DIR a line.
+    """
+    from kinspect.tables.vacuum import vacuum as delete_old
+
+    for path in delete_old(folder, keep, dry_run):
+        click.echo(printable(path))
 
 
 def _batch_line(batch: Any) -> str:

@@ -24,18 +24,18 @@ from kinspect.tables.rows import UnreadInput
 from kinspect.tables.tablenames import (
     DATE_FOLDER,
     DELTA,
+    DELTA_LOG,
     EXCHANGES,
     NO_DATE,
     PARQUET,
     PROBLEMS,
     STAGING,
+    STREAM,
 )
 from kinspect.wording import counted
 
-STREAM = "_stream"
-"""Folder beside the tables of a stream: its state and checkpoint."""
 _OLD_LAYOUT = "api="
-_LOGS = {DELTA: "_delta_log", "iceberg": "metadata"}
+_LOGS = {DELTA: DELTA_LOG, "iceberg": "metadata"}
 """The folder in a table that tells its format."""
 
 

@@ -20,7 +20,6 @@ from kinspect.errors import KinspectError
 from kinspect.tables.arrowcolumns import COMMENTS, DATE
 from kinspect.tables.tablenames import DATE_FOLDER, NO_DATE
 
-LOG = "_delta_log"
 APPLICATION = "kinspect"
 """The application of Delta's `txn` action (PROTOCOL.md, Transaction Identifiers); its version is a commit's number."""
 _ESCAPE = re.compile("%[0-9A-Fa-f]{2}")
@@ -77,6 +76,16 @@ def paths(table: Path, days: Collection[str]) -> list[str]:
     if not DeltaTable.is_deltatable(str(table)):
         return []
     return [path for path, day in _active(DeltaTable(table)) if day in days]
+
+
+def old_files(table: Path, hours: int) -> list[str]:
+    """Paths in the table of the files that no version of so many hours has. Raises KinspectError."""
+    try:
+        found = DeltaTable(table).vacuum(hours, dry_run=True, enforce_retention_duration=False, full=True)
+    except DeltaError as error:
+        raise KinspectError(f"{table}: {str(error).splitlines()[0]}") from error
+    # The log may name what is gone already; checksums of Hadoop go with their files.
+    return [path for path in found if (table / path).exists() and not Path(path).name.startswith(".")]
 
 
 def _active(table: DeltaTable) -> Iterable[tuple[str, str]]:

@@ -8,6 +8,10 @@ PARQUET, DELTA = "parquet", "delta"
 """Formats of tables."""
 STAGING = "_staging"
 """Folder beside the tables for what does not count yet."""
+STREAM, STAGED = "_stream", "staged"
+"""Folder beside the tables of a stream: its state and checkpoint; and the one in it for what does not count yet."""
+DELTA_LOG = "_delta_log"
+"""Folder in a table of Delta Lake that has its log."""
 TABLES = (EXCHANGES, BATCHES, RECORDS, CONNECTIONS)
 DEFAULT_TABLES = (EXCHANGES, BATCHES, CONNECTIONS)
 

@@ -1,5 +1,6 @@
 """The log of a table of Delta Lake, whose columns grow, and which no commit makes unreadable."""
 
+import json
 from importlib import import_module
 
 import pyarrow as pa
@@ -136,3 +137,88 @@ def test_a_manifest_lists_no_files_that_its_log_knows(tables, monkeypatch):
     tables.commit("2026-01-01", OLD, {**OLD_ROW, "port": 1})
     assert [row["port"] for row in tables.rows()] == [1]
     assert '"replaced": {"exchanges": {"date=2026-01-01": []}}' in dict(manifests)["_WRITTEN"]
+
+
+def vacuum(tables, keep_hours=1, dry_run=False):
+    module = import_module("kinspect.tables.vacuum")
+    return module.vacuum(str(tables.path.parent), keep_hours * 3600 * 10**9, dry_run)
+
+
+def aged(tables, hours):
+    """As if all that was done so far was done that long ago: the log tells when files were removed."""
+    for log in tables.path.glob("_delta_log/*.json"):
+        actions = [json.loads(line) for line in log.read_text().splitlines()]
+        for action in actions:
+            if "remove" in action:
+                action["remove"]["deletionTimestamp"] -= hours * 3_600_000
+        log.write_text("".join(f"{json.dumps(action)}\n" for action in actions))
+
+
+def files(tables):
+    return {str(path.relative_to(tables.path.parent)) for path in tables.path.rglob("date=*/*")}
+
+
+def test_what_no_version_has_any_more_is_deleted(tables):
+    """And its checksum, but not that of a file that counts."""
+    day = "2026-01-01"
+    for port in range(3):
+        tables.commit(day, OLD, {**OLD_ROW, "port": port})
+        aged(tables, 2)
+    tables.commit(day, OLD, OLD_ROW)
+    for name in files(tables):
+        path = tables.path.parent / name
+        path.with_name(f".{path.name}.crc").touch()
+    before = files(tables)
+    old = vacuum(tables, dry_run=True)
+    assert (files(tables), len(old)) == (before, 2)
+    assert vacuum(tables) == old
+    assert {path for path in before - files(tables) if not path.endswith(".crc")} == {*old}
+    assert len(before - files(tables)) == 4
+    assert vacuum(tables) == []
+    assert tables.rows() == [OLD_ROW]
+    last = import_module("deltalake").DeltaTable(tables.path, version=tables.table.version() - 1)
+    assert last.to_pyarrow_table()["port"].to_pylist() == [2]
+
+
+@pytest.mark.parametrize("above", ["_staging", "_stream/staged"])
+def test_what_a_killed_run_left_is_deleted(tables, above):
+    tables.commit("2026-01-01", OLD, OLD_ROW)
+    left = tables.path.parent / above / "killed/exchanges/date=2026-01-02/part.parquet"
+    left.parent.mkdir(parents=True)
+    left.touch()
+    old = [f"{above}/killed/exchanges/date=2026-01-02/part.parquet"]
+    assert vacuum(tables, dry_run=True) == old
+    assert left.exists()
+    assert vacuum(tables) == old
+    assert not left.exists()
+    assert tables.rows() == [OLD_ROW]
+
+
+def test_vacuum_beside_a_run_is_refused(tables):
+    tables.commit("2026-01-01", OLD, OLD_ROW)
+    lock = import_module("kinspect.tables.lock")
+    held = lock.FileLock(tables.path.parent / "_staging" / lock.LOCK, "")
+    with pytest.raises(KinspectError, match="a run or stream writes there; wait for its end"):
+        vacuum(tables)
+    held.release()
+
+
+def test_vacuum_of_what_has_no_tables_deletes_nothing(kinspect, tmp_path):
+    (tmp_path / "_staging/mine").mkdir(parents=True)
+    found = kinspect("pipeline", "vacuum", tmp_path)
+    assert (found.status, found.err) == (1, f"kinspect: {tmp_path}: has no tables\n")
+    assert [*tmp_path.iterdir()] == [tmp_path / "_staging"]
+    found = kinspect("pipeline", "vacuum", tmp_path / "nowhere")
+    assert (found.status, found.err) == (1, f"kinspect: {tmp_path}/nowhere: No such file or directory\n")
+
+
+def test_vacuum_prints_what_goes(kinspect, tables):
+    tables.commit("2026-01-01", OLD, OLD_ROW)
+    tables.commit("2026-01-01", OLD, OLD_ROW)
+    aged(tables, 3)
+    found = kinspect("pipeline", "vacuum", tables.path.parent, "--keep", "1h", "--dry-run")
+    (line,) = found.out.splitlines()
+    assert (found.status, found.err, (tables.path.parent / line).exists()) == (0, "", True)
+    assert kinspect("pipeline", "vacuum", tables.path.parent).out == ""
+    assert kinspect("pipeline", "vacuum", tables.path.parent, "--keep", "90m").out == f"{line}\n"
+    assert not (tables.path.parent / line).exists()

@@ -14,17 +14,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kinspect.errors import KinspectError
-from kinspect.spark.commit import STREAM, StagingFolder
+from kinspect.spark.commit import StagingFolder
 from kinspect.tables.aggregates import QUERIES
 from kinspect.tables.request import Request
-from kinspect.tables.tablenames import EXCHANGES, PARQUET
+from kinspect.tables.tablenames import EXCHANGES, PARQUET, STAGED, STREAM
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ADD_UP_SECONDS = 3600.0
 """Seconds after which the aggregates of dates with new rows are computed anew."""
-_SETTINGS, _STATE, _STAGED, _CHECKPOINT = "settings.json", "state-", "staged", "checkpoint"
+_SETTINGS, _STATE, _CHECKPOINT = "settings.json", "state-", "checkpoint"
 _BEGIN: dict[str, Any] = {"step": -1, "batch": -1, "told": [], "sums": {}, "changed": [], "added_up": 0.0}
 _OLD = ("carry-", "decided-", "attempt-")
 
@@ -55,7 +55,7 @@ class StreamOutput(StagingFolder):
         """URL of Spark's checkpoint."""
         self.settings: dict[str, Any] = self._read(_SETTINGS) or {}
         """Options with which the stream was begun; empty for a new one."""
-        self.stage_in(STREAM, _STAGED)
+        self.stage_in(STREAM, STAGED)
         self._state: dict[str, Any] = _BEGIN
         self._take_state()
         # Spark numbers micro-batches by its checkpoint: another one would use the numbers of earlier ones again.
