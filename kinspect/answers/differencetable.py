@@ -15,7 +15,7 @@ from kinspect.answers.comparison import APPEARED, MOVED, lacking, shortness
 from kinspect.answers.definition import address_texts, nothing_decoded
 from kinspect.answers.layout import GAP, PRINTED
 from kinspect.output import Style
-from kinspect.output.columns import Column, Row, aligned, fitted
+from kinspect.output.columns import LEAST, Column, Row, aligned, fitted
 from kinspect.output.escape import escape
 
 NOTHING, NOTHING_COMPARED = "no difference was found", "nothing was compared"
@@ -69,7 +69,16 @@ def _gathered(rows: list[Row]) -> list[Row]:
     for number, row in enumerate(rows):
         alone = row["column"] is not None
         alike[number if alone else (row["change"], row["answer"], row["caveat"])].append(row)
-    return [{**same[0], "names": [*map(_which, same)]} for same in alike.values()]
+    return [
+        {**same[0], "names": [*map(_with_count, same)]} if len(same) > 1 else same[0]
+        for same in alike.values()
+    ]
+
+
+def _with_count(row: Row) -> str:
+    """Which row came or went, and how many of it were seen."""
+    count = row["before_count"] if row["after_count"] is None else row["after_count"]
+    return _which(row) + ("" if count is None else f" {count:,}")
 
 
 def _which(row: Row) -> str:
@@ -98,6 +107,18 @@ def _text(value: Any, most: int) -> str:
     if isinstance(value, list):
         return listed([*map(str, value)], most) if value else "none"
     return "" if value is None else f"{value:,g}" if isinstance(value, float) else known(value)
+
+
+def _values(row: Row, most: int) -> tuple[str, str]:
+    """The values before and after. Where not all is shown, texts lack the words that they begin with alike: cut in
+    their ends they would lack what differs."""
+    before, after = _text(row["before"], most), _text(row["after"], most)
+    if most == maxsize or not isinstance(row["before"], str) or min(len(before), len(after)) <= LEAST:
+        return before, after
+    pairs = enumerate(zip(before, after, strict=False))
+    alike = next((place for place, (one, other) in pairs if one != other), 0)
+    alike = max(before.rfind(mark, 0, alike) + 1 for mark in " ,.-/:")
+    return (f"…{before[alike:]}", f"…{after[alike:]}") if alike > 1 else (before, after)
 
 
 def _below(value: Any, most: int) -> str:
@@ -134,8 +155,8 @@ def _columns(found: Row, style: Style) -> list[Column]:
         Column("ROW", _rows),
         Column("ADDRESS", lambda row: _where(row, names), rank=3),
         Column("COLUMN", lambda row: row["column"] or ""),
-        Column("BEFORE", lambda row: _text(row["before"], most), least=8),
-        Column("AFTER", lambda row: _text(row["after"], most), least=8),
+        Column("BEFORE", lambda row: _values(row, most)[0], least=8),
+        Column("AFTER", lambda row: _values(row, most)[1], least=8),
         Column("FACTOR", _factor, right=True, rank=1),
         Column("SEEN", _seen, rank=2),
     ]

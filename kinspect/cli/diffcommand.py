@@ -9,6 +9,7 @@ from typing import Any
 import click
 import orjson
 
+from kinspect import wording
 from kinspect.answers import open_answer
 from kinspect.answers.answerobject import CSV, INDENTED, JSON, SCHEMA_VERSION, TABLE
 from kinspect.answers.comparison import (
@@ -22,7 +23,7 @@ from kinspect.answers.comparison import (
     side_of,
 )
 from kinspect.answers.nextcommand import PLACE
-from kinspect.cli import complain
+from kinspect.cli import CAPTURE_NAME, complain
 from kinspect.cli.answerscommand import (
     FOUND,
     SHOWN,
@@ -129,9 +130,14 @@ def diff(
             status = max(status, KinspectError.status)
             if answer_format(values) != TABLE:
                 complain(f"nothing was compared: {why}")
-        sure = [row["change"] for row in found["rows"] if row["caveat"] is None] if found else []
-        if any(fails in (ANY, change) for fails in fail_on for change in sure):
+        failing = [row for row in (found or {"rows": ()})["rows"] if {ANY, row["change"]} & {*fail_on}]
+        if any(row["caveat"] is None for row in failing):
             status = max(status, FOUND)
+        elif failing:
+            complain(
+                f"--fail-on: {wording.counted(len(failing), 'difference')} not counted, each with a caveat:"
+                f" {failing[0]['caveat']}"
+            )
     return interrupt.status or status
 
 
@@ -144,13 +150,16 @@ def _asked(names: tuple[str, ...]) -> list[str]:
 
 
 def _files(name: str) -> tuple[str, ...]:
-    """The files of a capture: itself, or those in a folder, by name."""
+    """The files of a capture: itself, or those in a folder that are named as captures are, by name."""
     if not os.path.isdir(name):
         return (name,)
     with os.scandir(name) as entries:
-        found = sorted(entry.path for entry in entries if entry.is_file())
+        files = sorted(entry.path for entry in entries if entry.is_file())
+    found = [path for path in files if CAPTURE_NAME.fullmatch(os.path.basename(path))]
     if not found:
-        raise KinspectError(f"{name}: has no files")
+        raise KinspectError(f"{name}: has no files that are named as captures, such as a.pcap or a.pcapng.gz")
+    if others := len(files) - len(found):
+        complain(f"{name}: left out, as not named as captures: {wording.counted(others, 'file')}")
     return tuple(found)
 
 

@@ -4,12 +4,14 @@ import csv
 import gzip
 import io
 import json
+from sys import maxsize
 
 import pytest
 from support.captures import CAPTURES
 from support.hostile import dangerous, hostile
 
 from kinspect.answers.comparison import differences
+from kinspect.answers.differencetable import FEW, _gathered, _values
 from kinspect.output.cells import cell
 
 OLD, NEW = CAPTURES / "3.6.2/txn_java.pcap.gz", CAPTURES / "4.1.2/txn_java.pcap.gz"
@@ -70,8 +72,12 @@ def test_what_a_capture_may_lack_fails_nothing(kinspect, tmp_path):
     cut.write_bytes(gzip.decompress(NEW.read_bytes())[:20_000])
     found = kinspect("diff", NEW, cut, "--fail-on", "went")
     rows = json.loads(found.out)["rows"]
-    assert {row["caveat"] is None for row in rows if row["change"] == "went"} == {False}
+    went = [row["caveat"] for row in rows if row["change"] == "went"]
+    assert went
+    assert None not in went
     assert found.status == 3
+    told = f"--fail-on: {len(went)} differences not counted, each with a caveat: {went[0]}"
+    assert told in found.err
 
 
 OTHER = CAPTURES / "not-kafka/postgres.pcap.gz"
@@ -191,7 +197,7 @@ def test_a_folder_is_one_capture(kinspect, tmp_path):
     assert len(found["before"]["files"]) == 2
     assert {row["change"] for row in found["rows"]} == {"went"}
     (tmp_path / "empty").mkdir()
-    assert "has no files" in kinspect("diff", tmp_path / "empty", NEW).err
+    assert "has no files that are named as captures" in kinspect("diff", tmp_path / "empty", NEW).err
 
 
 def test_a_file_keeps_what_cannot_be_compared(kinspect, tmp_path):
@@ -212,3 +218,31 @@ def test_nothing_on_a_terminal_is_a_command(kinspect, tmp_path):
             found = kinspect("diff", *sides, "--format", form, "--wide", "--color", "never")
             assert found.status == 0
             assert not dangerous(found.out)
+
+
+def test_only_captures_of_a_folder_are_read(kinspect, tmp_path):
+    folder = tmp_path / "before"
+    folder.mkdir()
+    (folder / "a.pcap.gz").write_bytes(OLD.read_bytes())
+    (folder / "notes.txt").write_text("no capture")
+    found = kinspect("diff", folder, NEW, *BRIEF)
+    assert found.status == 0
+    assert f"{folder}: left out, as not named as captures: 1 file" in found.err
+    assert json.loads(found.out)["rows"] == json.loads(kinspect("diff", OLD, NEW, *BRIEF).out)["rows"]
+
+
+def test_cells_show_where_texts_differ():
+    row = {"before": "apache-kafka-java/3.6.2", "after": "apache-kafka-java/4.1.2"}
+    assert _values(row, FEW) == ("…3.6.2", "…4.1.2")
+    assert _values(row, maxsize) == (row["before"], row["after"])
+    assert _values({"before": 1_234_567_890_123_000, "after": 1_234_567_890_123_999}, FEW)[1].startswith("1,")
+
+
+def test_rows_that_are_folded_have_their_counts():
+    rows = [
+        {"change": "appeared", "answer": "errors", "caveat": None, "column": None, "row": {"error": name}}
+        | {"before_count": None, "after_count": count}
+        for name, count in (("NOT_COORDINATOR", 1200), ("REBALANCE_IN_PROGRESS", 3))
+    ]
+    assert _gathered(rows)[0]["names"] == ["NOT_COORDINATOR 1,200", "REBALANCE_IN_PROGRESS 3"]
+    assert _gathered(rows[:1]) == rows[:1]
