@@ -80,7 +80,7 @@ def write(
     elif name == JSON:
         stream.write(escape_json(orjson.dumps(found, option=INDENTED)).decode())
     else:
-        _ROWS[name]([(found["answer"], row) for row in found["rows"]], stream)
+        _ROWS[name]([(found["answer"], row) for row in found["rows"]], [found["answer"]], stream)
 
 
 def write_several(
@@ -96,7 +96,7 @@ def write_several(
             stream.write(escape_json(orjson.dumps(each)).decode() + "\n")
     else:
         rows = [(each["answer"], {"answer": each["answer"], **row}) for each in found for row in each["rows"]]
-        _ROWS[name](rows, stream)
+        _ROWS[name](rows, [each["answer"] for each in found], stream)
 
 
 def _print(lines: Callable[[int], Iterator[Any]], stream: TextIO, style: Style) -> None:
@@ -106,20 +106,25 @@ def _print(lines: Callable[[int], Iterator[Any]], stream: TextIO, style: Style) 
         console.print(line, soft_wrap=True)
 
 
-def _jsonl(rows: Rows, stream: TextIO) -> None:
+def _jsonl(rows: Rows, _: Sequence[str], stream: TextIO) -> None:
     for _, row in rows:
         stream.write(escape_json(orjson.dumps(row)).decode() + "\n")
 
 
-def _csv(rows: Rows, stream: TextIO) -> None:
+def _csv(rows: Rows, answers: Sequence[str], stream: TextIO) -> None:
+    """Rows below their columns; an answer without rows has those that its rows may have."""
     flat = [{name: cell(value) for name, value in definition_of(answer).flat(row)} for answer, row in rows]
+    empty = [definition_of(name) for name in answers if name not in {answer for answer, _ in rows}]
+    titles = ["answer"] if len(answers) > 1 else []
+    titles += [name for row in flat for name in row]
+    titles += [name for each in empty for name, _ in each.flat(dict.fromkeys(key.name for key in each.keys))]
     text = StringIO()
-    writer = csv.DictWriter(text, [*dict.fromkeys(name for row in flat for name in row)], lineterminator="\n")
+    writer = csv.DictWriter(text, [*dict.fromkeys(titles)], lineterminator="\n")
     writer.writeheader()
     writer.writerows(flat)
     stream.write(text.getvalue())
 
 
-_ROWS: dict[str, Callable[[Rows, TextIO], None]] = {JSONL: _jsonl, CSV: _csv}
+_ROWS: dict[str, Callable[[Rows, Sequence[str], TextIO], None]] = {JSONL: _jsonl, CSV: _csv}
 FORMATS = (TABLE, JSON, *_ROWS)
 """The names of all formats of an answer."""

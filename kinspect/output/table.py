@@ -211,24 +211,32 @@ def cells(clock: str, line: dict[str, Any], widths: Widths) -> dict[Column, Text
 
 def ends_text(line: dict[str, Any], width: int = 0) -> str:
     """`10.0.0.1:41234→10.0.0.9:9092`, with names where they are known. To fit in `width` columns (0: no limit) the
-    client's port is left out first, then the heads of addresses; the broker's port is always there.
+    client's port is left out first, then the ends of names and the heads of addresses; the broker's port is always
+    there.
     """
     client, right = line["client"], _endpoint(line["broker"])
     left = _endpoint(client)
     if width and len(left) + 1 + len(right) > width:
         left = _address(client)
-        right = _tail(right, max(width - 1 - len(left), width // 2))
-        left = _tail(left, width - 1 - len(right))
+        right = _cut(line["broker"], max(width - 1 - len(left), width // 2), f":{line['broker']['port']}")
+        left = _cut(client, width - 1 - len(right))
     return f"{left}→{right}"
 
 
 def broker(line: dict[str, Any], width: int) -> str:
-    """`10.0.0.9:9092`; if that is longer than `width`, its head is cut."""
-    return _tail(_endpoint(line["broker"]), width)
+    """`10.0.0.9:9092`, cut if that is longer than `width`."""
+    return _cut(line["broker"], width, f":{line['broker']['port']}")
 
 
-def _tail(text: str, width: int) -> str:
-    return text if len(text) <= width else f"…{text[len(text) - width + 1 :]}"
+def _cut(end: dict[str, Any], width: int, port: str = "") -> str:
+    """An end in `width` columns, `port` behind it. Of a name the first label tells most, of an address the last
+    part."""
+    text = _address(end)
+    if len(text) + len(port) <= width:
+        return text + port
+    if end.get("name") and len(port) + 1 < width:
+        return f"{text[: width - len(port) - 1]}…{port}"
+    return f"…{(text + port)[len(text + port) - width + 1 :]}"
 
 
 def api_text(line: dict[str, Any], width: int = 0) -> Text:

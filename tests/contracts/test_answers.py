@@ -206,6 +206,15 @@ def test_columns_of_csv_are_those_of_all_rows(kinspect, name):
         assert key.name not in row or {f"{key.name}.{each}" for each in below} <= {*header}
 
 
+@each_answer
+def test_an_answer_without_rows_has_columns_of_csv(name):
+    text = io.StringIO()
+    write({"answer": name, "rows": []}, CSV, text, Style())
+    (header,) = text.getvalue().splitlines()
+    keys = {key.name for key in definition_of(name).keys}
+    assert {title.partition(".")[0] for title in header.split(",")} == keys
+
+
 @pytest.mark.parametrize(
     ("value", "cell"),
     [

@@ -379,10 +379,17 @@ V6 = {
     "broker": {"ip": "2001:db8:aaaa:bbbb:cccc::2", "port": 9092},
 }
 
+NAMED = {
+    "client": {"ip": "10.0.0.1", "port": 40000, "name": "orders-7.default.svc.cluster.local"},
+    "broker": {"ip": "10.0.0.9", "port": 9092, "name": "kafka-0.kafka.default.svc"},
+}
+
 
 @pytest.mark.parametrize(
     ("line", "width", "text"),
     [
+        (NAMED, 36, "orders-7.default…→kafka-0.kafk…:9092"),
+        (NAMED, 12, "orde…→…:9092"),
         (SHORT, 33, "10.0.0.1:40000→10.0.0.9:9092"),
         (LONG, 0, "10.244.103.117:40000→192.168.100.200:19092"),
         (LONG, 36, "10.244.103.117→192.168.100.200:19092"),
