@@ -12,7 +12,7 @@ import click
 from kinspect import __version__
 from kinspect.analysis.overtime import OverTime
 from kinspect.answers import answers, open_answer
-from kinspect.cli.answerscommand import CountedCaptures
+from kinspect.cli.answerscommand import CountedCaptures, make_next_command
 from kinspect.cli.completions import files
 from kinspect.cli.exportcommand import check_read_twice, export, write_export
 from kinspect.cli.interrupt import Interrupt
@@ -85,10 +85,16 @@ def _write(
             from kinspect.reports.page import page  # loads Matplotlib
 
             *found, slots = objects
-            text = page(found, slots["rows"], Style(utc=values["utc"]), __version__, lacks)
+            text = page(found, slots["rows"], Style(utc=values["utc"]), __version__, _filters(values), lacks)
             counted.run.stream.buffer.write(text.encode(errors="backslashreplace"))
         status = counted.close()
     return interrupt.status or status
+
+
+def _filters(values: dict[str, Any]) -> list[str]:
+    """The filters that were given, as they were typed."""
+    given = make_next_command((), {name: values[name] for name in FILTERS}).options
+    return [name if value is None else f"{name} {value}" for name, value in given]
 
 
 def _check(captures: tuple[str, ...], values: dict[str, Any]) -> None:

@@ -97,10 +97,15 @@ class Matrix(NamedTuple):
 
 
 def page(
-    found: Sequence[Object], slots: Sequence[Row], style: Style, version: str, lacks: Sequence[str] = ()
+    found: Sequence[Object],
+    slots: Sequence[Row],
+    style: Style,
+    version: str,
+    filters: Sequence[str] = (),
+    lacks: Sequence[str] = (),
 ) -> str:
-    """The page. `found`: objects of answers, that of `summary` among them; `slots`: the rows of `OverTime`; `lacks`:
-    lines on what the captures lacked before they were redacted."""
+    """The page. `found`: objects of answers, that of `summary` among them; `slots`: the rows of `OverTime`; `filters`:
+    what was counted, as options; `lacks`: lines on what the captures lacked before they were redacted."""
     names = {name: path.basename(name) for each in found for name in each["capture"]["files"]}
     objects = {each["answer"]: _renamed(each, names) for each in found}
     capture = objects[SUMMARY]["capture"]
@@ -117,6 +122,7 @@ def page(
             version=version,
             files=[escape(name) for name in capture["files"]],
             span="" if title is None else title.plain,
+            filters=[_cut(escape(text)) for text in filters],
             lacks=[escape(text) for text in dict.fromkeys([*lacks, *capture["incomplete"]])],
             findings=_findings(objects[SUMMARY]["rows"]),
             nothing=definition_of(SUMMARY).empty(capture),

@@ -100,6 +100,10 @@ def test_the_matrix_has_the_records_of_topics(written, kinspect):
 def test_several_processes_and_filters_make_the_same_page_as_one(written):
     assert written(TXN, "--jobs", "2") == written(TXN)
     assert "Produce" in written(TXN, "--api", "Produce")
+    assert "only what passes" not in written(TXN)
+    asked = written(TXN, "--client-id", "<b>*", "--api", "Produce", "--min-latency", "1ms", "--no-twins")
+    told = ("--api Produce", "--client-id &lt;b&gt;*", "--min-latency 1ms", "--no-twins")
+    assert all(f"<code>{text}</code>" in asked for text in told)
     assert "nothing passes the filter" in written(TXN, "--client-id", "nobody")
 
 
