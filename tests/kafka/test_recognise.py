@@ -34,8 +34,8 @@ from kinspect.kafka.exchange.ledger import Ledger
 from kinspect.kafka.wire.learnednames import LearnedNames
 from kinspect.kafka.wire.lineorder import LineNumbering
 from kinspect.model import Caps, Counts
-from kinspect.protocol import Message, decode_request, encode_request, schema
-from kinspect.protocol.apikeys import FETCH, PRODUCE
+from kinspect.protocol import Message, decode_request, encode_request, encode_response, schema
+from kinspect.protocol.apikeys import FETCH, METADATA, PRODUCE
 
 CAP = Caps().message_bytes
 MAKERS = [pytest.param(maker, id=maker.__name__) for maker in PROTOCOLS]
@@ -127,6 +127,18 @@ def test_zookeepers_replies_are_no_answers() -> None:
     bodies = ["00000000", "00000000" + "00000007" + b"/node-7".hex(), "00000000" + state, "ffffff9b"]
     replies = [bytes.fromhex(f"{xid:08x}{5:08x}{xid:08x}{body}") for xid, body in enumerate(bodies * 3, 1)]
     assert not are_responses(b"".join(map(sized, replies)))
+
+
+def test_metadata_of_a_broker_0_reads_like_zookeepers_replies_but_for_its_host() -> None:
+    body = {
+        "throttle_time_ms": 0,
+        "brokers": [{"node_id": 0, "host": "broker-0.example.org", "port": 9092, "rack": None}],
+        "cluster_id": "3Db5QLSqSZieL3rJBUUegA",
+        "controller_id": 0,
+        "topics": [],
+    }
+    answers = [encode_response(Message(METADATA, 4, number, body)) for number in range(5, 13)]
+    assert are_responses(b"".join(map(sized, answers)))
 
 
 def test_partitions_that_no_topic_has_are_no_beginning() -> None:

@@ -89,13 +89,15 @@ def _is_enough(messages: list[bytes]) -> bool:
 
 
 def _are_zookeepers(messages: list[bytes]) -> bool:
-    """True if all messages read like ZooKeeper's replies: a transaction id that never falls, an error of its own."""
+    """True if all messages read like ZooKeeper's replies: a transaction id that never falls, an error of its own, and
+    nothing or zeros behind it: the first bytes of a length or of an id. In Metadata a host's length stands there."""
     last = 1
     for raw in messages:
         if len(raw) < _REPLY.size:
             return False
         _, transaction, error = _REPLY.unpack_from(raw)
-        if transaction < last or not _LEAST_ZOOKEEPER_ERROR <= error <= 0:
+        behind = raw[_REPLY.size : _REPLY.size + 2]
+        if transaction < last or not _LEAST_ZOOKEEPER_ERROR <= error <= 0 or any(behind):
             return False
         last = transaction
     return True
