@@ -22,6 +22,9 @@ from kinspect.tables.tablenames import DATE_FOLDER, NO_DATE
 
 APPLICATION = "kinspect"
 """The application of Delta's `txn` action (PROTOCOL.md, Transaction Identifiers); its version is a commit's number."""
+LOGGED_HOURS = 168
+"""Hours for which checkpoints keep the names of removed files, unless the table has another `_RETENTION`."""
+_RETENTION = "delta.deletedFileRetentionDuration"
 _ESCAPE = re.compile("%[0-9A-Fa-f]{2}")
 
 
@@ -79,9 +82,12 @@ def paths(table: Path, days: Collection[str]) -> list[str]:
 
 
 def old_files(table: Path, hours: int) -> list[str]:
-    """Paths in the table of the files that no version of so many hours has. Raises KinspectError."""
+    """Paths in the table of the files that no version of so many hours has. Those that the log does not name are among
+    them only if it still names all that were removed since. Raises KinspectError."""
     try:
-        found = DeltaTable(table).vacuum(hours, dry_run=True, enforce_retention_duration=False, full=True)
+        there = DeltaTable(table)
+        full = hours <= LOGGED_HOURS and _RETENTION not in there.metadata().configuration
+        found = there.vacuum(hours, dry_run=True, enforce_retention_duration=False, full=full)
     except DeltaError as error:
         raise KinspectError(f"{table}: {str(error).splitlines()[0]}") from error
     # The log may name what is gone already; checksums of Hadoop go with their files.

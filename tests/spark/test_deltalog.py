@@ -1,6 +1,7 @@
 """The log of a table of Delta Lake, whose columns grow, and which no commit makes unreadable."""
 
 import json
+import os
 from importlib import import_module
 
 import pyarrow as pa
@@ -178,6 +179,17 @@ def test_what_no_version_has_any_more_is_deleted(tables):
     assert tables.rows() == [OLD_ROW]
     last = import_module("deltalake").DeltaTable(tables.path, version=tables.table.version() - 1)
     assert last.to_pyarrow_table()["port"].to_pylist() == [2]
+
+
+def test_files_without_a_name_in_the_log_may_be_of_versions_that_are_kept(tables):
+    """The checkpoints of a log forget after a week what was removed."""
+    tables.commit("2026-01-01", OLD, OLD_ROW)
+    nameless = tables.path / "date=2026-01-01/nameless.parquet"
+    nameless.touch()
+    os.utime(nameless, (0, 0))
+    assert vacuum(tables, keep_hours=169) == []
+    assert nameless.exists()
+    assert vacuum(tables, keep_hours=168) == [str(nameless.relative_to(tables.path.parent))]
 
 
 @pytest.mark.parametrize("above", ["_staging", "_stream/staged"])
