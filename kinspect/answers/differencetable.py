@@ -116,7 +116,8 @@ def _values(row: Row, most: int) -> tuple[str, str]:
     if most == maxsize or not isinstance(row["before"], str) or min(len(before), len(after)) <= LEAST:
         return before, after
     pairs = enumerate(zip(before, after, strict=False))
-    alike = next((place for place, (one, other) in pairs if one != other), 0)
+    shorter = min(len(before), len(after))
+    alike = next((place for place, (one, other) in pairs if one != other), shorter)
     alike = max(before.rfind(mark, 0, alike) + 1 for mark in " ,.-/:")
     return (f"…{before[alike:]}", f"…{after[alike:]}") if alike > 1 else (before, after)
 

@@ -95,8 +95,8 @@ def diff(
 ) -> int:
     """Compare two captures: what appeared, went, changed or moved beyond chance, by their answers.
 
-    BEFORE and AFTER are each what `kinspect read` takes, or a folder: the files in it are one capture. All filters
-    must match, in both; what they leave out is not compared.
+    BEFORE and AFTER are each what `kinspect read` takes, or a folder: those in it named as captures are one. All
+    filters must match, in both; what they leave out is not compared.
     """
     asked = usage(lambda: _asked(chosen))
     if values["quiet"] and values["progress"] is None:

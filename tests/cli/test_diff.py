@@ -235,6 +235,8 @@ def test_cells_show_where_texts_differ():
     row = {"before": "apache-kafka-java/3.6.2", "after": "apache-kafka-java/4.1.2"}
     assert _values(row, FEW) == ("…3.6.2", "…4.1.2")
     assert _values(row, maxsize) == (row["before"], row["after"])
+    longer = {"before": "org.example.authorization", "after": "org.example.authorization.v2"}
+    assert _values(longer, FEW) == ("…authorization", "…authorization.v2")
     assert _values({"before": 1_234_567_890_123_000, "after": 1_234_567_890_123_999}, FEW)[1].startswith("1,")
 
 
