@@ -138,7 +138,10 @@ def write_export(
     lines = {**IN_BODIES, **LINES_ALONE, **values, "format_name": JSONL, "emit": [SUMMARY]}
     asked = run_options({**lines, "output": STANDARD, "show_secrets": False, "limit": None, "utc": False})
     timeline = _timeline(captures, values)
-    choice = Choice(asked.filter, values["packets"] == EXCHANGE)
+    alone = values["packets"] == EXCHANGE
+    choice = Choice(
+        asked.filter, alone, not (alone or values["redact"] or values["decrypted"] or asked.filter.active)
+    )
     run = open_run(asked, timeline, interrupt, choice)
     run.counts_errors = False
     choice.names = run.inspector.names
@@ -156,6 +159,8 @@ def write_export(
         lacks = why_incomplete(summary, NOTHING_COUNTED, ended=run.ended)
         if run.filter.active:
             lacks.append(f"connections in which no exchange passes {all_listed(run.filter.options)}")
+        elif choice.passed_over:
+            lacks.append(f"{counted(choice.passed_over, 'connection')} without an exchange")
         return run.close(), lacks
 
 
@@ -214,6 +219,8 @@ def _write(run: ReadRun, choice: Choice, read: Timeline, saving: SaveOptions) ->
     choice.report.append(
         f"{counted(copy.packets, 'packet')} of {counted(choice.connections, 'connection')} written{told}{pieces}"
     )
+    if choice.passed_over and not run.filter.active:
+        choice.report.append(f"left out: {counted(choice.passed_over, 'connection')} without an exchange")
     if not copy.packets and not run.interrupt.received:
         complain(f"{saving.path}: has no packets, as nothing passes")
     if redacted is not None:

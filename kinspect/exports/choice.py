@@ -62,22 +62,24 @@ class Choice(Sink):
     """Takes the exchanges that pass the filter, and their connections.
 
     `exchanges_alone`: only the packets of these exchanges are written, and what is needed to decode them. Then the
-    filter lets those of `STARTS` pass too: they show who the client is. `report`: what was written, in lines.
+    filter lets those of `STARTS` pass too: they show who the client is. `every_connection`: those without an exchange
+    are taken, too. `report`: what was written, in lines.
     """
 
     lines = frozenset({EXCHANGE, CONNECTION})
     whole = True
 
-    def __init__(self, chosen: Filter, exchanges_alone: bool = False) -> None:
+    def __init__(self, chosen: Filter, exchanges_alone: bool = False, every_connection: bool = False) -> None:
         self.spans = Spans()
-        self.connections = 0
+        self.connections = self.passed_over = 0
+        """Numbers of connections that are taken, and of those that are not."""
         self.comments: Comments | None = None
         """Comments on the packets of what passes; None if nobody asks for them."""
         self.names = LearnedNames()
         """Those of the run."""
         self.report: list[str] = []
         self._filter = chosen
-        self._alone = exchanges_alone
+        self._alone, self._every = exchanges_alone, every_connection
         if exchanges_alone:
             chosen.exempt(dict.fromkeys(chosen.options, STARTS))
         self._encrypted: dict[int, ConnectionLine] = {}
@@ -179,7 +181,8 @@ class Choice(Sink):
         of: EndPair = line.client, line.broker
         self._starts.pop(first, None)
         self._ids.pop(first, None)
-        if first not in self._passing:
+        if first not in self._passing and not self._every:
+            self.passed_over += 1
             self.spans.pass_over(of, first)
         else:
             self._passing.discard(first)

@@ -6,6 +6,7 @@ read are left out: there the streams have holes, as where bytes were lost.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
@@ -41,6 +42,8 @@ _PIECE_BYTES: Final = 256
 _LARGEST_GAP: Final = 0xFFFF - LARGEST - 0xFF
 """Bytes that may be cut from a packet, which holds as many as `LARGEST`, and its headers."""
 
+_ALERT: Final = re.compile(rb"\x15\x03[\x00-\x04]\x00\x02[\x01\x02][\s\S]")
+"""An alert of TLS in clear (RFC 8446 §6), as a TLS listener answers what is no TLS: it says nothing of anybody."""
 _LOST: Final = 0x100
 """No flag of TCP: bytes were lost."""
 _LOST_UNKNOWN: Final = 0x300
@@ -266,7 +269,8 @@ class _RedactedConnection:
         if self._decryptor is not None:
             self._decryptor.data(direction, time, frame, buffer, start, end)
             return
-        self._event(direction, time, frame, end - start, raw=buffer[start:end] if self._owner.keeps else None)
+        keeps = self._owner.keeps or _ALERT.fullmatch(buffer, start, end) is not None
+        self._event(direction, time, frame, end - start, raw=buffer[start:end] if keeps else None)
 
     def gap(self, direction: int, time: int | None, frame: int, size: int, cause: str) -> None:
         if self._decryptor is not None:
@@ -414,7 +418,8 @@ class _RedactedConnection:
                     if not self._closed:
                         self._owner.too_long += size
                     else:
-                        self._owner.left_out += size
+                        if event.raw is None or self._owner.keeps:
+                            self._owner.left_out += size
                         if event.raw is not None:
                             data = event.raw[at - event.start :][:size]
                 piece = _Piece(at, stop, 0, size, data)

@@ -568,3 +568,16 @@ def test_names_that_cannot_be_written_are_usage_errors(kinspect, tmp_path):
     found = kinspect("export", NANO, "-o", tmp_path / "out.pcapng.gz")
     assert (found.status, "is not written compressed" in found.err) == (2, True)
     assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("name", ["refused_java", "health-check_bash", "tls-to-plain_java"])
+def test_without_a_filter_connections_that_failed_are_in_it(kinspect, tmp_path, name):
+    path, out = CAPTURES / f"connect/{name}.pcap.gz", tmp_path / "out.pcapng"
+    assert "without an exchange" not in kinspect("export", path, "-o", out).err
+    found = [json.loads(kinspect("connect", each).out)["rows"] for each in (path, out)]
+    for row in (row for rows in found for row in rows):
+        del row["frames"]
+    assert found[0] == found[1] != []
+    assert (
+        "without an exchange" in kinspect("export", path, "--redact", "-o", tmp_path / "redacted.pcapng").err
+    )

@@ -124,6 +124,14 @@ def test_captures(redacted, path):
     assert in_order(out) or not in_order(path)
 
 
+def test_the_alert_of_a_tls_listener_stays(kinspect, tmp_path):
+    path, out = CAPTURES / "connect/plain-to-tls_java.pcap.gz", tmp_path / "out.pcapng"
+    assert "left out, as not understood: 0 bytes" in kinspect("export", path, "--redact", "-o", out).err
+    reasons = [[each.outcome_reason for each in exchanges(name)] for name in (path, out)]
+    assert reasons[0] == reasons[1]
+    assert "tls_expected" in kinspect("connect", out).out
+
+
 def in_order(path):
     with suppress(CaptureError):
         times = [time for block in open_timeline([path]) for time in block.times]
