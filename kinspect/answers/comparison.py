@@ -83,10 +83,22 @@ def not_compared(before: Sequence[Object], after: Sequence[Object]) -> str | Non
     """Why nothing can be compared: a side has no Kafka, or nothing of both passes the filters; None if something is."""
     if any(map(_are_comparable, before, after)):
         return None
+    return _without_kafka(before, after) or f"BEFORE: {before[0]['capture']['instead']}"
+
+
+def partly_compared(before: Sequence[Object], after: Sequence[Object]) -> str | None:
+    """Why some answers could not be compared: a side has no Kafka. None if all could."""
+    if all(definition_of(each["answer"]).without_kafka for each in before):
+        return None
+    return _without_kafka(before, after)
+
+
+def _without_kafka(before: Sequence[Object], after: Sequence[Object]) -> str | None:
+    """Which side has no Kafka, and why; None if both have some."""
     for name, side in (("BEFORE", before), ("AFTER", after)):
         if nothing_decoded(capture := side[0]["capture"]):
             return f"{name}: {capture['incomplete'][0]}"
-    return f"BEFORE: {before[0]['capture']['instead']}"
+    return None
 
 
 def _are_comparable(old: Object, new: Object) -> bool:

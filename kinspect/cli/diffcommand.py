@@ -20,6 +20,7 @@ from kinspect.answers.comparison import (
     comparable,
     differences,
     not_compared,
+    partly_compared,
     side_of,
 )
 from kinspect.answers.nextcommand import PLACE
@@ -130,6 +131,9 @@ def diff(
             status = max(status, KinspectError.status)
             if answer_format(values) != TABLE:
                 complain(f"nothing was compared: {why}")
+        elif fail_on and found is not None and (lacks := partly_compared(old, new)):
+            status = max(status, KinspectError.status)
+            complain(f"--fail-on: not all answers could be compared: {lacks}")
         failing = [row for row in (found or {"rows": ()})["rows"] if {ANY, row["change"]} & {*fail_on}]
         if any(row["caveat"] is None for row in failing):
             status = max(status, FOUND)

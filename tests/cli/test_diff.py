@@ -18,6 +18,9 @@ OLD, NEW = CAPTURES / "3.6.2/txn_java.pcap.gz", CAPTURES / "4.1.2/txn_java.pcap.
 BRIEF = "--answer", "brokers", "--answer", "latency"
 
 
+ERRORS = CAPTURES / "4.4.0/errors_java.pcap.gz"
+
+
 def test_formats_have_the_same_rows(kinspect):
     found = json.loads(kinspect("diff", OLD, NEW, *BRIEF).out)
     assert found["diff"] == ["brokers", "latency"]
@@ -93,6 +96,16 @@ def test_nothing_to_compare_is_no_success(kinspect, sides):
     side = "BEFORE" if sides[0] == OTHER else "AFTER"
     assert found.err.startswith(f"kinspect: nothing was compared: {side}: no Kafka was found")
     assert len(found.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("sides", [(ERRORS, OTHER), (OTHER, ERRORS)])
+def test_a_side_without_kafka_passes_no_test(kinspect, sides):
+    """Also if the other one has problems to connect, which are compared."""
+    found = kinspect("diff", *sides, "--fail-on", "any")
+    assert (found.status, json.loads(found.out)["compared"]) == (1, True)
+    assert "--fail-on: not all answers could be compared: " in found.err
+    assert kinspect("diff", *sides, "--fail-on", "any", "--answer", "connect").status == 0
+    assert kinspect("diff", *sides).status == 0
 
 
 @pytest.mark.parametrize("whole", [False, True])
