@@ -113,10 +113,10 @@ def _values(row: Row, most: int) -> tuple[str, str]:
     """The values before and after. Where not all is shown, texts lack the words that they begin with alike: cut in
     their ends they would lack what differs."""
     before, after = _text(row["before"], most), _text(row["after"], most)
-    if most == maxsize or not isinstance(row["before"], str) or min(len(before), len(after)) <= LEAST:
+    shorter = min(len(before), len(after))
+    if most == maxsize or not isinstance(row["before"], str) or shorter <= LEAST:
         return before, after
     pairs = enumerate(zip(before, after, strict=False))
-    shorter = min(len(before), len(after))
     alike = next((place for place, (one, other) in pairs if one != other), shorter)
     alike = max(before.rfind(mark, 0, alike) + 1 for mark in " ,.-/:")
     return (f"…{before[alike:]}", f"…{after[alike:]}") if alike > 1 else (before, after)

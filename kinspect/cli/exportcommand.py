@@ -160,8 +160,12 @@ def write_export(
         if run.filter.active:
             lacks.append(f"connections in which no exchange passes {all_listed(run.filter.options)}")
         elif choice.passed_over:
-            lacks.append(f"{counted(choice.passed_over, 'connection')} without an exchange")
+            lacks.append(_without_exchange(choice))
         return run.close(), lacks
+
+
+def _without_exchange(choice: Choice) -> str:
+    return f"{counted(choice.passed_over, 'connection')} without an exchange"
 
 
 def check_read_twice(captures: tuple[str, ...]) -> None:
@@ -220,7 +224,7 @@ def _write(run: ReadRun, choice: Choice, read: Timeline, saving: SaveOptions) ->
         f"{counted(copy.packets, 'packet')} of {counted(choice.connections, 'connection')} written{told}{pieces}"
     )
     if choice.passed_over and not run.filter.active:
-        choice.report.append(f"left out: {counted(choice.passed_over, 'connection')} without an exchange")
+        choice.report.append(f"left out: {_without_exchange(choice)}")
     if not copy.packets and not run.interrupt.received:
         complain(f"{saving.path}: has no packets, as nothing passes")
     if redacted is not None:
