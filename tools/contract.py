@@ -27,12 +27,15 @@ ROWS = ("record", "telemetry")
 """Rows that are no lines: of `kinspect records` and `kinspect telemetry`."""
 DIFFERENCES = ("difference",)
 """Rows of `kinspect diff`."""
-OBJECTS = {"line": LINES, "row": ROWS, "difference": DIFFERENCES}
+RULES = ("rule",)
+"""Rows of `kinspect check`."""
+OBJECTS = {"line": LINES, "row": ROWS, "difference": DIFFERENCES, "rule": RULES}
 """Names of the schemas that are written by hand, by kind."""
 VERSIONS = {
     "line": "2.0",
     "row": "2.0",
     "difference": "1.0",
+    "rule": "1.0",
     "table": "2.0",
     "aggregate": "2.0",
     "answer": "1.0",

@@ -21,6 +21,7 @@ _HEAD = re.compile(r'^    (help|page)="([^"\\]*)",$', re.MULTILINE)
 """What `--help` needs of a definition, in the text of its module."""
 OTHER_COMMANDS = frozenset(
     {
+        "check",
         "completion",
         "decode",
         "diff",

@@ -42,6 +42,15 @@ def why_incomplete(
     return [*filter(None, found)]
 
 
+def why_unseen(summary: Object, ended: Iterable[str] = ()) -> list[str]:
+    """Lines on why there may have been exchanges beside those that were seen; none if there were not."""
+    begun = summary["partial_connections"]["no_begin"]
+    found = [*_undecoded(summary), *ended]
+    found += [f"{wording.counted(begun, 'connection')} under way at the start"] if begun else []
+    found += [tell(summary[key]) for key, tell in _CAUSES.items() if key in _UNSEEN and summary[key]]
+    return [*filter(None, found)]
+
+
 def left_out_by(filters: Sequence[str]) -> str:
     """The line on exchanges that were not asked for."""
     return f"exchanges that {', '.join(filters)} left out"
@@ -125,3 +134,5 @@ _CAUSES: dict[str, Callable[[Any], str]] = {
     "unknown_to_filters": _unknown,
 }
 """Lines by the keys of the summary, in their order."""
+_UNSEEN = _CAUSES.keys() - {"clock_offsets", "clock_steps", "unresolved_topic_ids"}
+"""Those of exchanges that may be missing."""

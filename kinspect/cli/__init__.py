@@ -40,6 +40,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "records": "Print the records that captures hold: produced, consumed and replicated, a row each.",
         "export": "Write the packets of what passes the filters into a capture of its own.",
         "diff": "Compare two captures: what appeared, went, changed or moved beyond chance, by their answers.",
+        "check": "Check captures against rules: what clients must say, must not say, and how often.",
         "report": "Write a page of HTML that stands alone: findings, plots over time, and the table of each answer.",
         "telemetry": "Print the metrics that clients pushed to brokers, and what brokers asked for.",
         "explore": "Look through captures in the terminal: exchanges, their fields and bytes.",

@@ -23,7 +23,7 @@ from kinspect.filters.filterdefinitions import (
     FilterTest,
     option_of,
 )
-from kinspect.filters.values import DAY, Instant, errors_about
+from kinspect.filters.values import DAY, Instant, Verdict, errors_about
 from kinspect.kafka.exchange.lines import ConnectionLine, Gap
 
 EMPTY_RANGE = "nothing is from then on and before that"
@@ -159,6 +159,16 @@ class Filter:
             return False
         self._any_passed = self._any_passed or not self.let
         return True
+
+    def verdict(self, facts: Facts) -> Verdict:
+        """True if an exchange passes, None if that is not known; nothing is counted."""
+        passes: Verdict = True
+        for asked in self.asked:
+            verdict = asked.test.verdict(facts)
+            if verdict is False:
+                return False
+            passes = passes and verdict
+        return passes
 
     def passes(self, facts: Facts) -> bool:
         """True if an exchange passes whose connection was not seen, as what an Envelope holds; nothing is counted."""

@@ -377,6 +377,20 @@ def test_telemetry(kinspect, sample, form):
     assert not shows(PAYLOAD, shown)
 
 
+@pytest.mark.parametrize("form", ["table", "jsonl", "junit", "github"])
+def test_check(kinspect, sample, tmp_path, form):
+    fields = "auth_bytes request.body.topic_data.partition_data.records.batches.records.value".split()
+    rules = tmp_path / "rules.toml"
+    rules.write_text(
+        "".join(f'[[rule]]\nname = "{name}"\nhave."{name}" = "no such value"\n' for name in fields)
+    )
+    found = kinspect("check", sample.path, "--rules", rules, "--format", form, "--evidence", 100)
+    assert found.status == 4
+    shown = f"{found.out}{found.err}".encode()
+    assert not shows(SECRET, shown)
+    assert not shows(PAYLOAD, shown)
+
+
 def test_report(kinspect, sample):
     found = kinspect("report", sample.path, "-o", "-")
     assert found.status == 0
@@ -501,7 +515,7 @@ def test_messages_of_errors(kinspect, sample, tmp_path):
 def test_all_outputs_are_known():
     """What is added here is to be searched above."""
     assert {*commands()} - {*answers()} == set(
-        "read live records report telemetry diff export explore decode schema pipeline completion".split()
+        "read live records report telemetry diff check export explore decode schema pipeline completion".split()
     )
     options = {each.name for each in fields(View) if each.init}
     assert options == set("records payload show_secrets int64 fields body nulls users max_line".split())

@@ -57,7 +57,8 @@ def test_every_key_and_every_word_is_explained(line_type: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "page"), [("record", "records"), ("telemetry", "telemetry"), ("difference", "diff")]
+    ("name", "page"),
+    [("record", "records"), ("telemetry", "telemetry"), ("difference", "diff"), ("rule", "check")],
 )
 def test_every_key_of_a_row_is_explained(name: str, page: str) -> None:
     keys = json.loads((ROOT / "docs" / "schema" / f"{name}.schema.json").read_text("utf-8"))["properties"]

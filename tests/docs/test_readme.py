@@ -20,6 +20,7 @@ PAGES = [
             "telemetry",
             "export",
             "diff",
+            "check",
             "ecs",
             "request-log",
             "parquet",

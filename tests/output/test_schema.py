@@ -15,6 +15,7 @@ from support.schemas import SCHEMAS, schema, strict
 from kinspect.analysis import telemetryrows
 from kinspect.answers import comparison
 from kinspect.api import read
+from kinspect.checks import wirerule
 from kinspect.kafka.view import batchrows
 from kinspect.kafka.view.view import LINE_KEYS, SCHEMA_VERSION, View
 from kinspect.model import PROBLEM_CODES
@@ -73,6 +74,7 @@ def test_major_versions_are_those_of_the_lines():
         "table": SCHEMA_VERSION,
         "aggregate": SCHEMA_VERSION,
         "difference": answers,
+        "rule": 1,
         "answer": answers,
     }
 
@@ -121,6 +123,7 @@ def test_projected_lines_of_real_captures(path):
             ["records", "tests/payloads/data/orders.pcap", "--payload", "auto", *DECODED],
         ),
         ("telemetry", telemetryrows.KEYS, ["telemetry", "captures/4.3.1/telemetry.pcap.gz"]),
+        ("rule", wirerule.KEYS, ["check", "captures/3.6.2/txn_java.pcap.gz", "--rules", "docs/rules.toml"]),
         *(("difference", comparison.KEYS, ["diff", *sides]) for sides in permutations(DIFFERENT, 2)),
     ],
 )
