@@ -8,6 +8,7 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from io import BufferedIOBase, TextIOWrapper
 from typing import Any, NamedTuple, TextIO
 
@@ -191,6 +192,9 @@ class NamedFile(Descriptor):
         self._open_mode = open_mode
         target = open_target(path, open_mode.force, open_mode.append)
         self._own, self._made = target.own, target.made
+        self._begun = False
+        # A process that is forked has it open too.
+        self._process = os.getpid()
         super().__init__(target.descriptor)
 
     def put_header(self, header: bytes) -> None:
@@ -203,9 +207,17 @@ class NamedFile(Descriptor):
 
     def begin(self) -> None:
         """Put a new file in place of the one that was there; or end its last line, if it is gone on with."""
+        self._begun = True
         if self._own:
             self._begin_own()
         self._begin_below_header()
+
+    def close(self) -> None:
+        """A file that was made, and did not begin, goes."""
+        if not self.closed and self._made and not self._begun and os.getpid() == self._process:
+            with suppress(FileNotFoundError):
+                os.unlink(self._path)
+        super().close()
 
     def _begin_below_header(self) -> None:
         if not _size(self._descriptor):

@@ -69,7 +69,8 @@ def outcome(command, output):
     command = [*command, "-o", output, "--force"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     said = [line for line in result.stderr.splitlines() if not line.startswith("forked")]
-    return SimpleNamespace(status=result.returncode, written=output.read_bytes(), said=said)
+    written = output.read_bytes() if output.exists() else b""
+    return SimpleNamespace(status=result.returncode, written=written, said=said)
 
 
 ALL_TYPES = ["--emit", "exchange,connection,gap,summary"]

@@ -42,6 +42,14 @@ def test_a_file_that_exists_is_kept(kinspect, capture, tmp_path, monkeypatch, co
     assert (tmp_path / "old").read_text() == "old"
 
 
+@pytest.mark.parametrize("command", ["read", "topics", "records", "report"])
+def test_a_run_that_reads_nothing_leaves_no_file(kinspect, tmp_path, command):
+    """It would stand in the way of the next one."""
+    done = kinspect(command, tmp_path / "none.pcap", "-o", tmp_path / "out.html")
+    assert done.status == 1
+    assert [*tmp_path.iterdir()] == []
+
+
 def test_runs_append_to_a_file(kinspect, capture, tmp_path):
     out = tmp_path / "out.jsonl"
     once = kinspect("read", capture, "-q").out
