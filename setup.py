@@ -40,7 +40,9 @@ INTERPRETED = {
             "ring",
             "rotation",
             "save",
+            "sender",
             "source",
+            "streamedcapture",
             "captureworker",
         )
     ),

@@ -249,7 +249,7 @@ class Child:
         try:
             return self.channel.receive(seconds)
         except LostError:
-            raise KinspectError(self._ended(_how(self.status()))) from None
+            raise KinspectError(self._ended(how_ended(self.status()))) from None
 
     def why(self) -> str:
         """Why it ended, as shown to the user: what went wrong in it, or else how it ended."""
@@ -297,8 +297,8 @@ class Child:
         self.channel.close()
 
 
-def _how(status: int) -> str:
-    """How a process ended that said nothing of it."""
+def how_ended(status: int) -> str:
+    """How a process ended, by its status; of a signal, its number below 0."""
     if status >= 0:
         return f"ended with status {status}"
     number = -status

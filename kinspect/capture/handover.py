@@ -28,26 +28,27 @@ _PACKETS, _END = 0, 1
 
 
 class InterfaceCounters(NamedTuple):
-    """Packets and bytes that one interface gave, and packets of it that the kernel and the queue dropped. `losses`: how
-    often it went away; `up`: 0 while it is away."""
+    """Packets and bytes that one interface gave, and packets of it that the kernel (None: not known, if it is not this
+    host's) and the queue dropped. `losses`: how often it went away; `up`: 0 while it is away."""
 
     packets: int = 0
     bytes: int = 0
-    kernel_drops: int = 0
+    kernel_drops: int | None = 0
     queue_drops: int = 0
     losses: int = 0
     up: int = 1
 
 
 class Counters(NamedTuple):
-    """State of a capture: packets and bytes on the wire, packets dropped by the kernel (ring full), packets not decoded
-    (queue full), bytes waiting in the queue, and packets written whole into files. `reached`: packets up to this time,
-    in nanoseconds since the epoch, have been captured; 0 if not known. `told_at`: when the capturing process said so,
-    by `time.monotonic_ns`. `interfaces`: what each of them has of the first four, in the order of the rings."""
+    """State of a capture: packets and bytes on the wire, packets dropped by the kernel (ring full; None: not
+    known), packets not decoded (queue full), bytes waiting in the queue, and packets written whole into files.
+    `reached`: packets up to this time, in nanoseconds since the epoch, have been captured; 0 if not known. `told_at`:
+    when the capturing process said so, by `time.monotonic_ns`. `interfaces`: what each of them has of the first four,
+    in the order of the rings."""
 
     packets: int = 0
     bytes: int = 0
-    kernel_drops: int = 0
+    kernel_drops: int | None = 0
     queue_drops: int = 0
     waiting: int = 0
     saved: int = 0

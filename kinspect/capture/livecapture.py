@@ -21,7 +21,7 @@ import sys
 import time
 from collections.abc import Generator, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from kinspect.background import Channel, Child
 from kinspect.capture import bpf
@@ -32,7 +32,7 @@ from kinspect.capture.pcapng import read_pcapng
 from kinspect.capture.reader import Findings, new_block
 from kinspect.capture.ring import ANY, BLOCK_BYTES, RING_BYTES, Ring, interface_error
 from kinspect.capture.save import SaveFiles, SaveOptions
-from kinspect.capture.timeline import SourceStatus
+from kinspect.capture.timeline import Packets, SourceStatus
 from kinspect.capture.writer import interface_block, section
 from kinspect.errors import CaptureError
 from kinspect.model import Block, Origin
@@ -94,6 +94,26 @@ def _open_ring(interface: str) -> Ring:
         ring.close()
         raise CaptureError(f"{interface}: packets of its kind (ARPHRD {ring.hardware}) cannot be read")
     return ring
+
+
+class OngoingCapture(Packets, Protocol):
+    """A capture that goes on: of interfaces, or one that is made elsewhere. What its members say is at `Live`."""
+
+    @property
+    def origin(self) -> Origin: ...
+    @property
+    def counters(self) -> Counters: ...
+    @property
+    def interfaces(self) -> dict[str, InterfaceCounters]: ...
+    @property
+    def queue_limit(self) -> int: ...
+    @property
+    def worker(self) -> int | None: ...
+    @property
+    def capturing(self) -> bool: ...
+    def start(self, foreign: Sequence[int] = ()) -> None: ...
+    def leave(self) -> None: ...
+    def stop(self) -> None: ...
 
 
 class Live:

@@ -7,20 +7,20 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kinspect.capture.handover import InterfaceCounters
-from kinspect.capture.livecapture import Live
+from kinspect.capture.livecapture import OngoingCapture
 from kinspect.cli.readrun import ReadRun
 
 
 class Health(NamedTuple):
-    """State of a live run: packets captured and their bytes, and those that the kernel and the queue dropped, over all
-    `interfaces`, and of each by its name. `queue_bytes` of `queue_limit` wait to be decoded. `lag_ns`: time since the
-    capturing process handed over what is decoded now; with nothing to do it stays below 200 ms. `blocked_ns`: time
-    spent so far in writes to the output. `connections`: open TCP connections of any kind. `capturing`: the capturing
-    process runs."""
+    """State of a live run: packets captured and their bytes, and those that the kernel (None: not known) and the
+    queue dropped, over all `interfaces`, and of each by its name. `queue_bytes` of `queue_limit` wait to be
+    decoded. `lag_ns`: time since the capturing process handed over what is decoded now; with nothing to do it stays
+    below 200 ms. `blocked_ns`: time spent so far in writes to the output. `connections`: open TCP connections of
+    any kind. `capturing`: the capturing process runs."""
 
     packets: int
     bytes: int
-    kernel_drops: int
+    kernel_drops: int | None
     queue_drops: int
     interfaces: Mapping[str, InterfaceCounters]
     queue_bytes: int
@@ -36,7 +36,7 @@ class Health(NamedTuple):
         return tuple([name for name, each in self.interfaces.items() if not each.up])
 
 
-def health(capture: Live, run: ReadRun) -> Health:
+def health(capture: OngoingCapture, run: ReadRun) -> Health:
     """The state now. May be asked in any thread, also while decoding waits for the output."""
     counters = capture.counters
     return Health(

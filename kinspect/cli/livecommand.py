@@ -19,7 +19,7 @@ from kinspect.answers.answerobject import JSON
 from kinspect.capture.captureworker import CaptureLimits
 from kinspect.capture.handover import QUEUE_BYTES
 from kinspect.capture.keylogfile import KeyLogFile
-from kinspect.capture.livecapture import CaptureSettings, Live, interface_names, open_rings
+from kinspect.capture.livecapture import CaptureSettings, Live, OngoingCapture, interface_names, open_rings
 from kinspect.capture.privileges import drop
 from kinspect.capture.ring import BLOCK_BYTES, MOST_RING_BYTES, RING_BYTES
 from kinspect.capture.rotation import Rotation
@@ -108,7 +108,13 @@ CAPTURE = (
         multiple=True,
         metavar="IFACE",
         shell_complete=words(interfaces),
-        help="Capture from this interface; repeatable; any: from all of them.  [required]",
+        help="Capture from this interface; repeatable; any: from all of them.",
+    ),
+    click.option(
+        "--from",
+        metavar="COMMAND",
+        help="Read the capture that this command prints instead (ssh, kubectl exec, docker exec: tcpdump -U -w -); or"
+        " connect to tcp://host:port (PCAP-over-IP). No shell runs it.",
     ),
     click.option("--duration", type=DURATION, help="Stop after this time: 60, 90s, 10m."),
     click.option("--count", type=COUNT, metavar="N", help="Stop after N packets of any kind."),
@@ -191,6 +197,15 @@ OUTPUT = (
 COUNTING_SECONDS = 8
 """Time to count what was captured after a SIGTERM: a little less than `docker stop` waits."""
 ROTATES = ("rotate_size", "rotate_time", "rotate_count")
+OF_INTERFACES = "{} is for --iface: the command of --from decides what it captures and keeps"
+FROM_RULES = (
+    OptionRule(("bpf", "snaplen", "save", *ROTATES, "rotate_keep"), OF_INTERFACES, "from"),
+    OptionRule("ring_bytes", OF_INTERFACES.replace("{}", "--buffer"), "from"),
+    OptionRule(
+        "from", f"{{}} is not for --emit {STATS}: what another host drops is not known", f"types={STATS}"
+    ),
+    OptionRule("from", "{} is in place of --iface: give one of them", "interfaces"),
+)
 SAVE_RULES = (
     OptionRule((*ROTATES, "rotate_keep"), "--rotate-... is for --save", unless="save"),
     OptionRule("save", "{}: needs a file of its own", "shared"),
@@ -232,6 +247,7 @@ RECORDS_RULES = (
     OptionRule((*GOES_ON, "output_mode"), "{} is not for --split", "split"),
 )
 RULES = (
+    *FROM_RULES,
     *RECORDS_RULES,
     *ANSWER_RULES,
     *METRICS_RULES,
@@ -256,7 +272,8 @@ FACTS = {
 @click.command(cls=RecordsCommand)
 @options(CAPTURE, OUTPUT, METRICS, FILTER_OPTIONS, OWN_FILTERS, INPUT, SCHEMA, LIMITS)
 def live(interfaces: tuple[str, ...], **values: Any) -> int:
-    """Decode live traffic of network interfaces, until Ctrl-C, --duration or --count.
+    """Decode live traffic of network interfaces, until Ctrl-C, --duration or --count; or with --from that of another
+    host, pod or container.
 
     On a terminal it shows rates, latencies, failures and the last exchanges. With --format table, or in a pipe, it
     prints every exchange as it completes; with --answer, answers at the end. Times are those of packets. Without
@@ -269,16 +286,21 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
 
     SIGHUP reopens the FILE of -o, as logrotate needs it; without -o it ends the capture.
     """
-    if not interfaces:
-        raise click.UsageError(f"choose an interface with -i: there are {', '.join(interface_names())}")
+    streamed = values["from"] is not None
+    if not interfaces and not streamed:
+        raise click.UsageError(
+            f"choose an interface with -i: there are {', '.join(interface_names())}; or a command with --from"
+        )
     counted = open_answers(values["answer"])
     check(RULES, FACTS)
     # The sockets first: they are what needs rights, and no file is touched before these are given up.
-    rings = open_rings(interfaces)
+    rings = [] if streamed else open_rings(interfaces)
     metrics = open_metrics(values)
     if os.geteuid() == 0:
         preload(values)
-    drop()
+    if os.geteuid() == 0 or not streamed:
+        # Without any, this would only keep a command of --from from getting some (sudo).
+        drop()
     if values["explore"]:
         need("explore", "the explorer")
     every = stats_interval(values)
@@ -290,12 +312,13 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
         requested = answer_options(counted, values) if counted else run_options(lines, facts=FACTS)
     saving = _saving(values)
     keylog = usage(lambda: KeyLogFile(values["keylog"])) if saving and values["keylog"] else None
-    chosen = ("snaplen", "bpf", "ring_bytes", "queue_bytes")
-    capture = Live(
-        rings,
-        CaptureSettings(**{name: values[name] for name in chosen}, saving=saving),
-        CaptureLimits(values["duration"], values["count"], keylog.more if keylog else bytes),
-    )
+    limits = CaptureLimits(values["duration"], values["count"], keylog.more if keylog else bytes)
+    if streamed:
+        capture = _stream(values, limits)
+    else:
+        chosen = ("snaplen", "bpf", "ring_bytes", "queue_bytes")
+        settings = CaptureSettings(**{name: values[name] for name in chosen}, saving=saving)
+        capture = Live(rings, settings, limits)
     if values["explore"]:
         return explore_live(capture, requested, values["payload"], values["schema_registry"])
     into_file = requested.path is not None
@@ -324,8 +347,9 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
     if rows is not None:
         rows.open(run)
     run.tally.interface = come_from(capture, values)
-    run.tally.host, run.tally.interfaces = capture.origin.host, capture.files[0]
-    run.late_secrets = values["keylog"] is not None
+    run.tally.host, run.tally.interfaces = capture.origin.host, None if streamed else capture.files[0]
+    # A stream of pcapng may bring them at any time.
+    run.late_secrets = values["keylog"] is not None or streamed
     service = Service(capture, run, hangup, Notifier(), every, silent=view is not None)
     run.between = service.attend
     with interrupt:
@@ -334,7 +358,7 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
         status = FAILED
         try:
             if not values["quiet"]:
-                complain(f"capturing on {', '.join(dict.fromkeys(interfaces))}, Ctrl-C ends it")
+                complain(f"capturing on {', '.join(capture.files)}, Ctrl-C ends it")
                 if metrics is not None:
                     complain(f"metrics at {metrics.url}")
             status = _shown(run, capture, view, metrics)
@@ -344,7 +368,7 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
             status = max(status, run.close())
             # The summary names drops alone, and in a live capture their absence matters.
             for key in () if values["quiet"] else DROPS:
-                if not getattr(capture.status, key):
+                if getattr(capture.status, key) == 0:
                     click.echo(COUNTED[key].format(0), err=True)
         except OSError as error:
             _complain_unwritten(run.stream, error)
@@ -353,7 +377,16 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
     return interrupt.status if interrupt.received == signal.SIGHUP else status
 
 
-def _shown(run: ReadRun, capture: Live, view: LiveView | None, metrics: LiveMetrics | None) -> int:
+def _stream(values: dict[str, Any], limits: CaptureLimits) -> OngoingCapture:
+    """The capture that --from names."""
+    # Only for this: these modules start processes and threads.
+    from kinspect.capture.sender import sender_of
+    from kinspect.capture.streamedcapture import StreamedCapture
+
+    return StreamedCapture(sender_of(values["from"]), limits, values["queue_bytes"])
+
+
+def _shown(run: ReadRun, capture: OngoingCapture, view: LiveView | None, metrics: LiveMetrics | None) -> int:
     """Show the captured exchanges, to the end or until the output fails; return the exit status."""
     try:
         with (

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from kinspect.capture.keylogfile import KeyLogFile
-from kinspect.capture.livecapture import Live
+from kinspect.capture.livecapture import OngoingCapture
 from kinspect.capture.source import STDIN
 from kinspect.capture.timeline import SourceStatus
 from kinspect.cli.explorecommand import DRAWN, SPOOL_BYTES, close, keys_from_terminal
@@ -38,7 +38,7 @@ EXPLORE_RULES = (
 class FollowedCapture:
     """The packets of a capture, and the TLS secrets added to a key log meanwhile."""
 
-    def __init__(self, capture: Live, keylog: KeyLogFile | None) -> None:
+    def __init__(self, capture: OngoingCapture, keylog: KeyLogFile | None) -> None:
         self._capture = capture
         self._keylog = keylog
         self.files = capture.files
@@ -66,7 +66,7 @@ class FollowedCapture:
         return self._capture.status
 
 
-def explore_live(capture: Live, options: RunOptions, payload: str, registry: str | None) -> int:
+def explore_live(capture: OngoingCapture, options: RunOptions, payload: str, registry: str | None) -> int:
     """Explore the exchanges as they come; return the exit status. The capture ends with the explorer. `payload`,
     `registry`: as `ShownPayloads` takes them."""
     from kinspect.tui.index.filterline import filter_line
@@ -123,6 +123,6 @@ def _print_summary(summary: dict[str, Any], interface: str, exchanges: int) -> N
     if summary.get("saved_packets") is not None:
         click.echo(saved_text(summary), err=True)
     for key in (*DROPS, "interface_losses", "left_packets"):
-        count = summary.get(key) or 0
-        if count or key in DROPS:
+        count = summary.get(key)
+        if count or (key in DROPS and count is not None):
             click.echo(COUNTED[key].format(f"{count:,}"), err=True)

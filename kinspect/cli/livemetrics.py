@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from kinspect.analysis.metrics import LABELS, KafkaMetrics, Metric, Series, exposed
-from kinspect.capture.livecapture import Live
+from kinspect.capture.livecapture import OngoingCapture
 from kinspect.cli.health import Health, health
 from kinspect.cli.ownmetrics import decoding, own_metrics
 from kinspect.cli.readrun import ReadRun
@@ -156,7 +156,7 @@ class LiveMetrics(Sink):
     # ------------------------------------------------------------------ the serving thread
 
     @contextmanager
-    def served(self, capture: Live, run: ReadRun) -> Iterator[None]:
+    def served(self, capture: OngoingCapture, run: ReadRun) -> Iterator[None]:
         """Context in which the metrics are served."""
         from kinspect.cli.exposition import CONTENT_TYPE, Exposition
         from kinspect.cli.metricserver import HttpAnswer, MetricServer
@@ -166,9 +166,10 @@ class LiveMetrics(Sink):
             yield from exposed(self._metrics, series)
             yield from own_metrics(decoded, health(capture, run))
 
-        exposition = Exposition(
-            collect, {"": lambda: "self", "kinspect_capture": lambda: str(capture.worker)}
-        )
+        processes: dict[str, Callable[[], int | str]] = {"": lambda: "self"}
+        if capture.worker is not None:
+            processes["kinspect_capture"] = lambda: str(capture.worker)
+        exposition = Exposition(collect, processes)
         made: tuple[float, bytes] = 0.0, b""
 
         async def metrics() -> HttpAnswer:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kinspect.answers.counter import AnswerCounter
-from kinspect.capture.livecapture import Live
+from kinspect.capture.livecapture import OngoingCapture
 from kinspect.cli.health import health
 from kinspect.cli.progress import PLAIN
 from kinspect.cli.readrun import ReadRun, RunOptions
@@ -34,13 +34,13 @@ def format_for_terminal() -> str:
     return TABLE if os.environ.get("TERM", "") in PLAIN else VIEW
 
 
-def come_from(capture: Live, values: dict[str, Any]) -> str:
+def come_from(capture: OngoingCapture, values: dict[str, Any]) -> str:
     """The interfaces and the filter in the kernel, for a summary."""
     passing = "" if values["bpf"] is None else f", of those that pass {values['bpf']!r}"
     return capture.files[0] + passing
 
 
-def open_view(options: RunOptions, capture: Live) -> LiveView | None:
+def open_view(options: RunOptions, capture: OngoingCapture) -> LiveView | None:
     """The view of a capture; None if it is printed in another way."""
     if options.format_name != VIEW:
         return None
@@ -55,7 +55,7 @@ def open_view(options: RunOptions, capture: Live) -> LiveView | None:
     return LiveView(screen, ", ".join(title), capture.stop, utc=options.values["utc"])
 
 
-def status_of(capture: Live, run: ReadRun) -> Callable[[], CaptureState]:
+def status_of(capture: OngoingCapture, run: ReadRun) -> Callable[[], CaptureState]:
     """A function that gives the view the state of the capture."""
     from kinspect.tui.live.picture import CaptureState
 

@@ -51,6 +51,7 @@ def _drops(_: Decoding, health: Health) -> Series:
         (name, where): dropped
         for name, counters in health.interfaces.items()
         for where, dropped in (("kernel", counters.kernel_drops), ("queue", counters.queue_drops))
+        if dropped is not None
     }
 
 

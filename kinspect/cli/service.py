@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from kinspect.capture.livecapture import Live
+from kinspect.capture.livecapture import OngoingCapture
 from kinspect.cli import complain, outfile
 from kinspect.cli.health import health
 from kinspect.cli.interrupt import LateError
@@ -53,7 +53,7 @@ class Service:
 
     def __init__(
         self,
-        capture: Live,
+        capture: OngoingCapture,
         run: ReadRun,
         hangup: Hangup,
         notifier: Notifier,
@@ -158,6 +158,6 @@ class Service:
         now = health(self._capture, self._run)
         return (
             f"STATUS=capturing on {self._capture.files[0]}: {counted(now.packets, 'packet', '')},"
-            f" {now.kernel_drops + now.queue_drops} dropped,"
+            f" {(now.kernel_drops or 0) + now.queue_drops} dropped,"
             f" {counted(self._run.tally.shown, 'exchange', '')} shown"
         )

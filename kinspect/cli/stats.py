@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from kinspect.capture.livecapture import Live
+from kinspect.capture.livecapture import OngoingCapture
 from kinspect.cli.health import health
 from kinspect.cli.options import split
 from kinspect.cli.readrun import ReadRun
@@ -41,7 +41,7 @@ def stats_interval(values: dict[str, Any]) -> int | None:
 class Stats:
     """The lines of a run, each with what changed since the one before."""
 
-    def __init__(self, capture: Live, run: ReadRun) -> None:
+    def __init__(self, capture: OngoingCapture, run: ReadRun) -> None:
         self._capture = capture
         self._run = run
         self._before: dict[str, Any] = dict.fromkeys(GROWING, 0)

@@ -28,6 +28,10 @@ def shown(format_name: str, more: str = "") -> Given:
 
 
 EXAMPLES = {
+    "{} is for --iface: the command of --from decides what it captures and keeps": Given("--from true"),
+    "--buffer is for --iface: the command of --from decides what it captures and keeps": Given("--from true"),
+    "{} is not for --emit stats: what another host drops is not known": Given("--emit stats"),
+    "{} is in place of --iface: give one of them": Given(),
     "{} is for --records-only": Given("-o new --payload text"),
     "{} is for --records-only and --explore": Given(),
     "{} is not for --split": Given("--records-only --split topic -o new"),
@@ -108,6 +112,7 @@ VALUES = {
     "max_line": "4300",
     "output_mode": "0640",
     "save": "new",
+    "snaplen": "65535",
     "export split": "1GiB",
     "live payload": "text",
     "live split": "topic",

@@ -16,7 +16,10 @@ from kinspect.cli.rules import OptionValues
 
 def test_without_an_interface_those_there_are_are_listed(capsys):
     assert main(["live"]) == 2
-    assert re.search(r"choose an interface with -i: there are .*\blo\b.*, any\n", capsys.readouterr().err)
+    assert re.search(
+        r"choose an interface with -i: there are .*\blo\b.*, any; or a command with --from\n",
+        capsys.readouterr().err,
+    )
 
 
 def test_no_such_interface(capsys):

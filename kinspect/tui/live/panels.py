@@ -157,8 +157,8 @@ def _totals(picture: Picture, width: int) -> list[Text]:
     return [grid.titles(DIM), grid.row(now), grid.row(whole)]
 
 
-def _drops(where: str, packets: int) -> Text:
-    return Text(f"{where} {wording.count(packets)}", style=BAD if packets else "")
+def _drops(where: str, packets: int | None) -> Text:
+    return Text(f"{where} {'?' if packets is None else wording.count(packets)}", style=BAD if packets else "")
 
 
 # ---------------------------------------------------------------------- a page

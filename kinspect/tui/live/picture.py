@@ -21,12 +21,12 @@ NAME_SHOWN = 100
 
 
 class CaptureState(NamedTuple):
-    """State of the capture: packets and bytes on the wire, packets dropped by the kernel, packets without room in the
-    queue, bytes that wait there, open TCP connections, and interfaces that are away."""
+    """State of the capture: packets and bytes on the wire, packets dropped by the kernel (None: not known), packets
+    without room in the queue, bytes that wait there, open TCP connections, and interfaces that are away."""
 
     packets: int = 0
     bytes: int = 0
-    kernel_drops: int = 0
+    kernel_drops: int | None = 0
     queue_drops: int = 0
     waiting: int = 0
     connections: int = 0
