@@ -5,13 +5,15 @@ INSTALLED := .venv/.installed
 SPARK_INSTALLED := .venv/.spark-installed
 LIVE_INSTALLED := .venv/.live-installed
 PACKAGE_INSTALLED := .venv/.package-installed
+SITE_INSTALLED := .venv/.site-installed
 # What is installed here is pinned, with the hashes of its files for every platform: `make lock` renews it.
 dev_EXTRAS := dev
 live_EXTRAS := live-test
 spark_EXTRAS := spark spark-test service-test recipe-test
 package_EXTRAS := package
 fuzz_EXTRAS := fuzz
-LOCKS := dev live spark package fuzz
+site_EXTRAS := site
+LOCKS := dev live spark package fuzz site
 LOCKED := -m pip install --quiet --require-hashes --requirement requirements
 THIS := -m pip install --quiet --no-deps --no-build-isolation
 # Many tests wait, for a screen or a process.
@@ -20,7 +22,7 @@ WORKERS := $(shell $(PYTHON) -c "import os; print(2 * (os.cpu_count() or 1))")
 # Tests start Python hundreds of times: what it compiled stays, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all test-live test-collector test-oldest compiled package wheels sbom lint docs import screenshots fuzz bench bench-spark soak lock clean
+.PHONY: demo test test-all test-live test-collector test-oldest compiled package wheels sbom lint docs site import screenshots fuzz bench bench-spark soak lock clean
 
 demo: $(INSTALLED)
 	$(BIN)/kinspect read captures/4.4.0/txn_librdkafka.pcap.gz --format table
@@ -30,7 +32,7 @@ test: lint
 
 # What needs programs beyond Python (tshark, tcpdump, Chromium, Java 17, …), or minutes; each names what is missing.
 # The tests of a file stay together: those of Spark share a session.
-test-all: $(SPARK_INSTALLED) $(PACKAGE_INSTALLED) wheels test-live test-oldest
+test-all: $(SPARK_INSTALLED) $(PACKAGE_INSTALLED) $(SITE_INSTALLED) wheels test-live test-oldest
 	$(BIN)/pytest -n auto --dist loadfile -m "(tools or big) and not broker and not collector"
 
 # Beside one real broker, of the release KAFKA_VERSION; the first time it is downloaded from Maven Central into build/.
@@ -126,6 +128,10 @@ soak: $(INSTALLED)
 # The pages of docs/ that are made from the code.
 docs: $(INSTALLED)
 	$(BIN)/python tools/generate_docs.py
+
+# The documentation as a site in build/site: open index.html there, or copy the folder to any server.
+site: $(SITE_INSTALLED)
+	$(BIN)/python tools/make_site.py
 
 # What the release KAFKA_VERSION of Kafka defines, into the table and the pages made of it; its jars come from Maven Central.
 import: $(INSTALLED)

@@ -1,4 +1,4 @@
-"""The examples of the documentation: found in Markdown, run, compared with the page.
+"""The Markdown of the documentation: its links, and its examples, which are run and compared with the page.
 
 A ```` ```console ```` block holds commands (`$ command`, continued after a backslash) and, below each, its output:
 standard output and standard error in the order they were written. `…` on a line of its own stands for any number
@@ -18,6 +18,8 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 COLUMNS = 130
 ELLIPSIS = "…"
+LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)")
+"""The end of a link: its file, and the anchor there."""
 
 _FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -39,23 +41,47 @@ def fences(page: Path, language: str) -> Iterator[tuple[int, str]]:
             yield text.count("\n", 0, match.start()) + 2, match[2]
 
 
+def anchor_of(heading: str) -> str:
+    """The anchor of a heading, as a link names it."""
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+
+
 def examples(page: Path) -> Iterator[Example]:
     """The commands of a page's console blocks, in their order."""
     name = page.relative_to(ROOT).as_posix()
     for first, block in fences(page, "console"):
-        lines = block.splitlines()
-        at = 0
-        while at < len(lines):
-            if not lines[at].startswith("$ "):
-                raise ValueError(f"{name}:{first + at}: output without a command")
-            start, command = at, lines[at][2:]
-            while command.endswith("\\"):
-                at += 1
-                command = command[:-1] + lines[at].strip()
+        try:
+            for at, command, shown in commands(block):
+                yield Example(name, first + at, joined(command), shown)
+        except ValueError as error:
+            raise ValueError(f"{name}, the block at line {first}: {error}") from None
+
+
+def commands(block: str) -> Iterator[tuple[int, list[str], tuple[str, ...]]]:
+    """The commands of a console block: the place of its first line, its lines without the prompt, the output shown.
+
+    Raises ValueError if the block begins with output.
+    """
+    lines = block.splitlines()
+    if not lines[0].startswith("$ "):
+        raise ValueError("output without a command")
+    at = 0
+    while at < len(lines):
+        start = at
+        while lines[at].endswith("\\"):
             at += 1
-            end = next((i for i in range(at, len(lines)) if lines[i].startswith("$ ")), len(lines))
-            yield Example(name, first + start, command, tuple(lines[at:end]))
-            at = end
+        at += 1
+        end = next((i for i in range(at, len(lines)) if lines[i].startswith("$ ")), len(lines))
+        yield start, [lines[start][2:], *lines[start + 1 : at]], tuple(lines[at:end])
+        at = end
+
+
+def joined(command: list[str]) -> str:
+    """The lines of a command as one."""
+    first, *others = command
+    for line in others:
+        first = first.removesuffix("\\") + line.strip()
+    return first
 
 
 def run(command: str) -> list[str]:

@@ -3,12 +3,14 @@
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import click
 import generate_docs
 import pytest
 from console_blocks import ROOT
+from make_site import navigation, write_pages
 
 from kinspect.answers import answers
 from kinspect.cli import group
@@ -24,6 +26,15 @@ COMMANDS = group.list_commands(click.Context(group))
 def test_generated_pages_are_up_to_date() -> None:
     found = generate_docs.differences()
     assert not found, f"run `make docs`:\n{found}"
+
+
+def test_every_page_has_its_place_in_the_site(tmp_path: Path) -> None:
+    pages = write_pages(tmp_path)
+    assert navigation(pages)
+    with pytest.raises(SystemExit, match=r"no place for: other\.md"):
+        navigation([*pages, "other.md"])
+    with pytest.raises(SystemExit, match=r"not there: .*index\.md"):
+        navigation(pages[1:])
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from console_blocks import ROOT, Example, examples, fences, matches, run
+from console_blocks import LINK, ROOT, Example, anchor_of, examples, fences, matches, run
 
 PAGES = [
     ROOT / "README.md",
@@ -31,7 +31,6 @@ OF_PYTHON = [ROOT / "README.md", ROOT / "docs" / "python.md"]
 EXAMPLES = [example for page in PAGES for example in examples(page)]
 MAKE = re.compile(r"^make ([a-z-]+)", re.MULTILINE)
 GLOB = re.compile(r"[\"' ](captures/[^\"'\s|]*\*[^\"'\s|,]*)")
-LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
@@ -84,11 +83,7 @@ def test_links_lead_somewhere() -> None:
             assert path.exists(), f"{page.name}: {target}"
             if anchor:
                 headings = HEADING.findall(path.read_text("utf-8"))
-                assert anchor in map(_anchor, headings), f"{page.name}: {target}#{anchor}"
-
-
-def _anchor(heading: str) -> str:
-    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+                assert anchor in map(anchor_of, headings), f"{page.name}: {target}#{anchor}"
 
 
 def test_the_pages_have_blocks_to_run() -> None:
