@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kinspect import protocol, records
-    from kinspect.api import Reading, answer, read, records_of
+    from kinspect.api import Reading, answer, check, read, records_of
     from kinspect.errors import (
         CaptureError,
         DecodeError,
@@ -40,6 +40,7 @@ __all__ = [
     "TruncatedCaptureError",
     "UnreadableError",
     "answer",
+    "check",
     "protocol",
     "read",
     "records",
@@ -48,7 +49,7 @@ __all__ = [
 __version__: str
 
 _MODULES = {
-    "api": ("Reading", "answer", "read", "records_of"),
+    "api": ("Reading", "answer", "check", "read", "records_of"),
     "errors": (
         "CaptureError",
         "DecodeError",

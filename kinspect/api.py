@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -25,6 +25,7 @@ from kinspect.run import HELD_SECONDS, Run
 
 if TYPE_CHECKING:
     from kinspect.analysis.chosenrecords import PassingRecords
+    from kinspect.checks.wirerule import WireRule
     from kinspect.filters.recordfilters import RecordFilters
     from kinspect.kafka.wire.hostnames import HostPort
 
@@ -36,6 +37,7 @@ TYPES: dict[str, tuple[Any, str]] = {
     "control": SWITCH,
     "payload": (str, f"one of {', '.join(PAYLOADS)}"),
     "show_secrets": SWITCH,
+    "allow_unknown": SWITCH,
     "int64": (str, f"one of {', '.join(INT64_FORMS)}"),
     "body": (str, f"one of {', '.join(BODY_FORMS)}"),
     "keylog": (str | PathLike | bytes, "the path of a key log, or its bytes"),
@@ -175,6 +177,45 @@ def records_of(
     view = View(show_secrets=show_secrets)
     found = PassingRecords(view, choice, forms, once=once, control=control)
     return _records(begun, found)
+
+
+def check(
+    rules: str | PathLike[str] | Sequence[WireRule],
+    paths: PythonInput,
+    *more: Path,
+    allow_unknown: bool = False,
+    filter: Filters | None = None,
+    keylog: str | PathLike[str] | bytes = b"",
+    topic_names: Mapping[str, str] | None = None,
+    names: Mapping[str, str] | None = None,
+    decode_as: int | Iterable[int] = (),
+    caps: Caps | None = None,
+    schema: str | PathLike[str] | None = None,
+) -> list[dict[str, Any]]:
+    """The rows that `kinspect check --format jsonl` prints, one for each rule: `check("rules.toml", "capture.pcap")`.
+
+    `rules`: the path of a file of rules (docs/check.md), or rules that were not used before. `allow_unknown`: the
+    option of the command. All others, and the errors, are as for `read`; raises `KinspectError` for wrong rules, too.
+    """
+    # Loaded when it is asked for.
+    from kinspect.checks.checker import RuleChecker
+    from kinspect.checks.rulesfile import load_rules
+
+    _check_types(allow_unknown=allow_unknown)
+    use_schema(schema)
+    given = load_rules("rules", fspath(rules)) if isinstance(rules, str | PathLike) else rules
+    checker = RuleChecker(given)
+    run = _beginning(paths, more, filter, keylog, topic_names, names, decode_as, caps)()
+    try:
+        for line in run.all_lines():
+            if isinstance(line, Exchange) and run.filter.matches(line):
+                checker.take(line, run.filter.start)
+    finally:
+        run.packets.close()
+    for error in run.packets.status.errors:
+        raise error
+    summary = {"unknown_to_filters": run.filter.unknown, **run.summary()}
+    return checker.results(summary, allow_unknown=allow_unknown)
 
 
 def own_options(

@@ -24,6 +24,7 @@ EXTRAS = {
         "jsonschema": "jsonschema",
         "google.protobuf": "protobuf",
     },
+    "pytest": {"pytest": "pytest"},
     "report": {"jinja2": "jinja2", "matplotlib": "matplotlib"},
     "spark": {"pyspark": "pyspark", "google.protobuf": "protobuf", "pandas": "pandas", "pyarrow": "pyarrow"},
 }

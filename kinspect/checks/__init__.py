@@ -1,1 +1,1 @@
-"""Rules on what clients say: exchanges in, which rules passed, failed or could not be decided out. No I/O."""
+"""Rules on what clients say: exchanges in, which rules passed, failed or could not be decided out."""

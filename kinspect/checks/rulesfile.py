@@ -6,6 +6,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+from kinspect.capture.optionfile import read_option_file
 from kinspect.checks.bounds import Bounds, bounds_of
 from kinspect.checks.condition import Condition, VersionCondition, condition_of
 from kinspect.checks.wirerule import RATE_MOST, WireRule
@@ -18,6 +19,13 @@ BYTES_MOST: Final = 1 << 20
 RULES_MOST: Final = 500
 NAME_CHARACTERS: Final = 200
 RULE: Final = "rule"
+
+
+def load_rules(option: str, path: str, most: int = 3) -> list[WireRule]:
+    """The rules of the file that an option names; `most`: see `rules_of`. Raises KinspectError."""
+    text = read_option_file(option, path, BYTES_MOST)
+    with errors_about(f"{option}: {path}"):
+        return rules_of(text, most)
 
 
 def rules_of(text: bytes, most: int = 3) -> list[WireRule]:

@@ -7,10 +7,9 @@ from typing import Any
 
 import click
 
-from kinspect.capture.optionfile import read_option_file
 from kinspect.checks.checker import RuleChecker
-from kinspect.checks.rulesfile import BYTES_MOST, rules_of
-from kinspect.checks.wirerule import KEYS, Row, WireRule
+from kinspect.checks.rulesfile import load_rules
+from kinspect.checks.wirerule import KEYS, Row
 from kinspect.cli.answerscommand import FOUND, NOT_ASKED
 from kinspect.cli.completions import files
 from kinspect.cli.options import (
@@ -29,7 +28,6 @@ from kinspect.cli.readrun import ReadRun, RunOptions, run_options
 from kinspect.cli.rowsink import ROW_FORMATS, RowSink, print_rows
 from kinspect.cli.schemaoption import SCHEMA
 from kinspect.cli.types import Number
-from kinspect.filters.values import errors_about
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import Line
 from kinspect.output import JSONL, TABLE
@@ -91,14 +89,8 @@ def check(captures: tuple[str, ...], rules: str, allow_unknown: bool, evidence: 
     values["wide"] = False
     lines = {"format_name": JSONL, "emit": [SUMMARY]}
     asked = run_options({**NOT_ASKED, **LINES_ALONE, **values, **lines}, [*captures, rules])
-    checker = RuleChecker(usage(lambda: _load(rules, evidence)))
+    checker = RuleChecker(usage(lambda: load_rules(RULES, rules, evidence)))
     return print_rows(captures, CheckSink(asked, values, checker, allow_unknown))
-
-
-def _load(path: str, evidence: int) -> list[WireRule]:
-    text = read_option_file(RULES, path, BYTES_MOST)
-    with errors_about(f"{RULES}: {path}"):
-        return rules_of(text, evidence)
 
 
 class CheckSink(RowSink):

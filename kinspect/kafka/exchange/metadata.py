@@ -72,7 +72,7 @@ def node_structs(message: WireMessage | None) -> Iterator[tuple[dict[str, Any], 
     if message is None or message.api_key is None or message.api_version is None:
         return
     layout = schema.layout(message.api_key, message.api_version, message.direction)
-    paths = field_paths(layout, is_node_id, _is_address)
+    paths = field_paths(layout, is_node_id, is_address)
     if paths:
         for _, struct, name in paths.walk(message.facts().body or {}):
             yield struct, struct[name]
@@ -164,7 +164,7 @@ def _metadata_paths(api_key: int, api_version: int) -> _MetadataPaths | None:
     has_names = schema.trait("sender", api_key) == "controller"
     request = schema.layout(api_key, api_version, REQUEST) if has_names else None
     names, asked = [field_paths(each, is_topic_name, is_topic_id) for each in (layout, request)]
-    nodes = field_paths(layout, is_node_id, _is_address)
+    nodes = field_paths(layout, is_node_id, is_address)
     last = not names and bool(layout.fields) and _is_tagged_endpoint(layout.fields[-1])
     return _MetadataPaths(names, nodes, last, asked) if names or nodes or asked else None
 
@@ -173,6 +173,6 @@ def _is_tagged_endpoint(field: Field) -> bool:
     return field.tag is not None and [below.name for below in field.fields] == ENDPOINT
 
 
-def _is_address(field: Field) -> bool:
+def is_address(field: Field) -> bool:
     """True for a host, and for listeners with theirs."""
-    return field.name == HOST or (field.name == LISTENERS and any(map(_is_address, field.fields)))
+    return field.name == HOST or (field.name == LISTENERS and any(map(is_address, field.fields)))

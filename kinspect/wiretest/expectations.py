@@ -1,0 +1,196 @@
+"""The object of the fixture `kafka_wire`: where a test's traffic comes from, and what is expected of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any, Final
+
+from kinspect.api import check
+from kinspect.checks.rulesfile import make_rule
+from kinspect.checks.wirerule import WireRule
+from kinspect.errors import KinspectError
+from kinspect.filters.filterdefinitions import FILTERS
+from kinspect.output.checktexts import explained
+from kinspect.output.escape import escape
+from kinspect.wiretest.advertised import Place
+from kinspect.wiretest.forwarder import Forwarder
+from kinspect.wiretest.recording import Recording
+from kinspect.wording import counted
+
+RATE: Final = "per_second__gt"
+
+
+class Wire:
+    """What a test expects of its traffic, and the captures of that. `folder`: where what is forwarded is recorded.
+
+    `allow_unknown`: an expectation that the captures are too incomplete to decide counts as met.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.allow_unknown = False
+        self.capture = folder / "kafka_wire.pcapng"
+        """Where what was forwarded is recorded."""
+        self._made: list[tuple[str, dict[str, Any]]] = []
+        self._paths: list[str] = []
+        self._keylogs: list[bytes] = []
+        self._recorder: _Recorder | None = None
+
+    def forward(self, servers: str, elsewhere: Mapping[str, str] | None = None) -> str:
+        """Forward to brokers, and record what is said; returns the `bootstrap.servers` for clients.
+
+        `servers`: theirs, as `host:port` or several with commas between them. Clients reach each broker that responses
+        name through this, too. `elsewhere`: by advertised address the one at which that broker can be reached from
+        here. Raises KinspectError for what is no address.
+        """
+        brokers = [_place(each) for each in servers.split(",")]
+        others = {_place(each): _place(other) for each, other in (elsewhere or {}).items()}
+        if self._recorder is None:
+            self._recorder = _Recorder(self.capture)
+        listening = self._recorder.forward(brokers, others)
+        return ",".join(f"{host}:{port}" for host, port in listening)
+
+    def read(self, path: str | PathLike[str], keylog: str | PathLike[str] | None = None) -> None:
+        """Take a capture, too; it is read when expectations are checked. `keylog`: TLS secrets for it."""
+        self._paths.append(fspath(path))
+        if keylog is not None:
+            self._keylogs.append(Path(keylog).read_bytes())
+
+    def expect(
+        self, *, count: int | str | range | None = None, name: str | None = None, **conditions: Any
+    ) -> None:
+        """Expect exchanges: filters choose them, and each of these is to have the other values.
+
+        `expect(api="Produce", count=range(1, 4), acks=-1)`: 1 to 3 Produce requests, each with acks -1. Without a
+        `count` at least one. `name`: what reports call it. Raises KinspectError for what is none.
+        """
+        parts: dict[str, Any] = {"where": {}, "have": {}}
+        for each, value in conditions.items():
+            parts["where" if each in FILTERS else "have"][each] = value
+        rule = {key: value for key, value in parts.items() if value}
+        self._add(
+            "expect",
+            name,
+            {"count": count, **conditions},
+            {**rule, "count": "1.." if count is None else count},
+        )
+
+    def never(self, *, name: str | None = None, **conditions: Any) -> None:
+        """Expect no exchange that meets all conditions; with `per_second__gt=3` not more than 3 within a second."""
+        where = {each: value for each, value in conditions.items() if each != RATE}
+        rule: dict[str, Any] = {"where": where} if where else {}
+        if RATE in conditions:
+            rule["per_second"] = conditions[RATE]
+        else:
+            rule["count"] = 0
+        self._add("never", name, conditions, rule)
+
+    def versions(
+        self,
+        *,
+        max: Mapping[str, int] | None = None,
+        min: Mapping[str, int] | None = None,
+        name: str | None = None,
+    ) -> None:
+        """Expect no request of a version above or below, by APIs: `versions(max={"Fetch": 12})`."""
+        highest, lowest = max or {}, min or {}
+        rule = {
+            api: f"{lowest.get(api, '')}..{highest.get(api, '')}"
+            for api in dict.fromkeys([*highest, *lowest])
+        }
+        self._add("versions", name, {"max": max, "min": min}, {"versions": rule})
+
+    def check(self) -> None:
+        """Check all expectations so far. Raises AssertionError if any is not met, KinspectError if there is no
+        traffic to look at, or a capture cannot be read."""
+        __tracebackhide__ = True
+        if not self._made:
+            return
+        rows = check(
+            [*self._rules()],
+            self._captures(),
+            keylog=b"".join(self._keylogs),
+            allow_unknown=self.allow_unknown,
+        )
+        broken = [row for row in rows if row["broken"]]
+        if broken:
+            raise AssertionError("\n".join(self._told(broken, len(rows))))
+
+    def kept(self) -> str | None:
+        """The path of what was recorded so far; None if nothing was."""
+        if self._recorder is None:
+            return None
+        self._recorder.settle()
+        return str(self.capture)
+
+    def close(self) -> None:
+        """Stop forwarding."""
+        if self._recorder is not None:
+            self._recorder.close()
+
+    def _add(self, what: str, name: str | None, said: dict[str, Any], rule: dict[str, Any]) -> None:
+        told = ", ".join(f"{each}={value!r}" for each, value in said.items() if value is not None)
+        make_rule(what, rule)  # says at once what is wrong with it
+        self._made.append((name or f"{what}({told})", rule))
+
+    def _rules(self) -> Iterator[WireRule]:
+        for name, rule in self._made:
+            yield make_rule(name, rule)
+
+    def _captures(self) -> list[str]:
+        recorded = []
+        if self._recorder is not None:
+            self._recorder.settle()
+            recorded = [str(self.capture)]
+        if not (recorded or self._paths):
+            raise KinspectError("kafka_wire has no traffic to look at: call its forward() or read()")
+        return [*recorded, *self._paths]
+
+    def _told(self, broken: list[dict[str, Any]], of: int) -> Iterator[str]:
+        yield f"{len(broken):,} of {counted(of, 'expectation')} on the wire not met"
+        for row in broken:
+            yield f"{row['status']}: {escape(row['rule'])}"
+            yield from (f"    {line}" for line in explained(row))
+        yield from (f"    {line}" for line in ([] if self._recorder is None else self._recorder.troubles()))
+
+
+class _Recorder:
+    """A forwarder, and the file that it records in."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("wb")
+        self._recording = Recording(self._file)
+        self._forwarder: Forwarder | None = Forwarder(self._recording)
+
+    def forward(self, brokers: list[Place], elsewhere: Mapping[Place, Place]) -> list[Place]:
+        if self._forwarder is None:
+            raise KinspectError("kafka_wire forwards no more: its test is over")
+        self._forwarder.elsewhere.update(elsewhere)
+        return [self._forwarder.listen(broker) for broker in brokers]
+
+    def settle(self) -> None:
+        if self._forwarder is not None:
+            self._forwarder.settle()
+
+    def troubles(self) -> Iterator[str]:
+        """What went wrong while forwarding."""
+        if self._forwarder is not None:
+            for (host, port), why in self._forwarder.unreachable.items():
+                yield escape(f"broker {host}:{port} could not be reached: {why}")
+        if self._recording.missed:
+            yield f"no room to record {self._recording.missed:,} bytes"
+
+    def close(self) -> None:
+        forwarder, self._forwarder = self._forwarder, None
+        if forwarder is not None:
+            forwarder.close()
+            self._file.close()
+
+
+def _place(text: str) -> Place:
+    """The host and port of `host:port`, `[::1]:9092` or, as configurations have it, `PLAINTEXT://host:port`."""
+    host, _, port = text.strip().rpartition("://")[2].rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port[:6]) <= 65535:
+        raise KinspectError(f"{text!r} is no address of a broker, as localhost:9092 is")
+    return host.removeprefix("[").removesuffix("]"), int(port)

@@ -1,0 +1,156 @@
+"""A forwarder on localhost: clients connect to it in place of brokers, and all that it forwards is recorded."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any, Final, TypeVar
+
+from kinspect.errors import KinspectError
+from kinspect.wiretest.advertised import AdvertisedAddresses, Place
+from kinspect.wiretest.recording import BROKER, CLIENT, RecordedStream, Recording
+
+T = TypeVar("T")
+LOCAL: Final = "127.0.0.1"
+BROKERS_MOST: Final = 1_000
+"""Listeners, one for each broker that is named."""
+AT_ONCE: Final = 1 << 16
+TURNS: Final = 10
+"""Turns of the loop in which what has come is read."""
+
+
+class Forwarder:
+    """Listens in a thread of its own, for each broker at a port of its own. `elsewhere`: where brokers can be reached
+    that advertise an address which cannot be; `unreachable`: those that could not, and why."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self.elsewhere: dict[Place, Place] = {}
+        self.unreachable: dict[Place, str] = {}
+        self._listeners: dict[Place, socket.socket] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="kafka_wire", daemon=True)
+        self._thread.start()
+
+    def listen(self, broker: Place) -> Place:
+        """Where clients reach a broker through this."""
+        return self._in_loop(self._listening(broker))
+
+    def settle(self) -> None:
+        """Wait until what clients have sent by now is recorded."""
+        self._in_loop(self._settled())
+
+    def close(self) -> None:
+        """End all connections, and the thread."""
+        self._in_loop(self._closed())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _in_loop(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    async def _listening(self, broker: Place) -> Place:
+        return self._listener(broker)
+
+    async def _settled(self) -> None:
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
+        self._recording.flush()
+
+    async def _closed(self) -> None:
+        for listener in self._listeners.values():
+            listener.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._recording.flush()
+
+    def _listener(self, broker: Place) -> Place:
+        found = self._listeners.get(broker)
+        if found is None:
+            if len(self._listeners) >= BROKERS_MOST:
+                raise KinspectError(f"more than {BROKERS_MOST:,} brokers are named")
+            found = socket.create_server((LOCAL, 0))
+            found.setblocking(False)
+            self._listeners[broker] = found
+            self._begin(self._accept(found, broker))
+        port: int = found.getsockname()[1]
+        return LOCAL, port
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _accept(self, listener: socket.socket, broker: Place) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = await self._loop.sock_accept(listener)
+                self._begin(self._forward(client, broker))
+
+    async def _forward(self, client: socket.socket, broker: Place) -> None:
+        """Forward a connection to its end."""
+        stream = self._recording.open(client.getpeername()[:2], client.getsockname()[:2])
+        reader, writer = await asyncio.open_connection(sock=client)
+        try:
+            host, port = self.elsewhere.get(broker, broker)
+            there, to = await asyncio.open_connection(host, port)
+        except OSError as error:
+            self.unreachable[broker] = error.strerror or str(error)
+            stream.reset(BROKER)
+            writer.transport.abort()
+            return
+        addresses = AdvertisedAddresses(self._listener)
+        try:
+            async with asyncio.TaskGroup() as both:
+                both.create_task(_asked(reader, to, addresses, stream))
+                both.create_task(_answered(there, writer, addresses, stream))
+        except* OSError:
+            pass
+        finally:
+            stream.end(CLIENT)
+            stream.end(BROKER)
+            to.transport.abort()
+            writer.close()
+
+
+async def _asked(
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    addresses: AdvertisedAddresses,
+    stream: RecordedStream,
+) -> None:
+    """Forward what the client sends."""
+    while data := await reader.read(AT_ONCE):
+        stream.data(CLIENT, data)
+        addresses.request(data)
+        writer.write(data)
+        await writer.drain()
+    stream.end(CLIENT)
+    writer.write_eof()
+
+
+async def _answered(
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    addresses: AdvertisedAddresses,
+    stream: RecordedStream,
+) -> None:
+    """Forward what the broker sends, with other addresses in it."""
+    while data := await reader.read(AT_ONCE):
+        await _hand_on(addresses.response(data), writer, stream)
+    await _hand_on(addresses.rest(), writer, stream)
+    stream.end(BROKER)
+    writer.write_eof()
+
+
+async def _hand_on(data: bytes, writer: asyncio.StreamWriter, stream: RecordedStream) -> None:
+    if data:
+        stream.data(BROKER, data)
+        writer.write(data)
+        await writer.drain()

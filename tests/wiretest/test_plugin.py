@@ -1,0 +1,110 @@
+"""The pytest plugin, in test runs of its own."""
+
+from pathlib import Path
+
+import pytest
+from support.scripted import ScriptedBroker
+
+import kinspect
+
+pytest_plugins = ["pytester"]
+
+ROOT = Path(__file__).parents[2]
+HEAD = f"""
+import sys
+sys.path[:0] = [{str(ROOT)!r}, {str(ROOT / "tests")!r}]
+import pytest
+from support.scripted import RawClient
+
+def produce(servers, acks):
+    with RawClient(servers) as client:
+        client.ask(0, 9, {{"acks": acks, "timeout_ms": 1000, "topic_data": []}})
+
+"""
+
+
+@pytest.fixture
+def outer(pytester, monkeypatch):
+    """Runs tests beside a broker, whose address they have as BROKER."""
+    # What is installed may be another version.
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    with ScriptedBroker() as broker:
+
+        def run(text, *options):
+            pytester.makepyfile(f"{HEAD}\nBROKER = {broker.address!r}\n{text}")
+            return pytester.runpytest_inprocess(
+                "-p", "kinspect.pytestplugin", "-p", "no:cacheprovider", *options
+            )
+
+        yield run
+
+
+def test_expectations_are_checked_at_the_end(outer):
+    found = outer(
+        """
+def test_good(kafka_wire):
+    kafka_wire.expect(api="Produce", acks=-1)
+    produce(kafka_wire.forward(BROKER), -1)
+
+def test_bad(kafka_wire):
+    kafka_wire.expect(api="Produce", acks=-1)
+    produce(kafka_wire.forward(BROKER), 1)
+
+def test_checked_within(kafka_wire):
+    kafka_wire.expect(api="Produce", acks=-1)
+    produce(kafka_wire.forward(BROKER), 1)
+    with pytest.raises(AssertionError, match="acks = 1"):
+        kafka_wire.check()
+    pytest.skip("seen")
+
+def test_nothing_expected(kafka_wire):
+    pass
+"""
+    )
+    found.assert_outcomes(passed=2, failed=1, skipped=1)
+    found.stdout.re_match_lines(
+        [
+            r"_+ test_bad _+",
+            r"1 of 1 expectation on the wire not met",
+            r"failed: expect\(api='Produce', acks=-1\)",
+            r"    expected acks = -1 where api = Produce",
+            r"    seen     acks = 1 in 1 of 1 exchange",
+            r"    at       .*kafka_wire.pcapng frame \d+ .*\(app\)  Produce v9: acks = 1",
+            r"-+ Captured kafka_wire call -+",
+            r"capture: .*kafka_wire\.pcapng",
+        ],
+        consecutive=True,
+    )
+
+
+def test_a_capture_is_kept_however_the_test_fails(outer, tmp_path):
+    found = outer(
+        """
+def test_fails(kafka_wire):
+    kafka_wire.never(api="Fetch")
+    produce(kafka_wire.forward(BROKER), -1)
+    assert 1 == 2
+""",
+        "--kafka-wire-dir",
+        str(tmp_path / "kept"),
+    )
+    found.assert_outcomes(failed=1)
+    found.stdout.fnmatch_lines(["*assert 1 == 2", f"capture: {tmp_path}/kept/*test_fails.pcapng"])
+    (kept,) = (tmp_path / "kept").iterdir()
+    assert [exchange.api for exchange in kinspect.read(kept)] == ["Produce"]
+
+
+def test_a_test_without_traffic_says_so(outer):
+    found = outer(
+        """
+def test_forgot(kafka_wire):
+    kafka_wire.expect(api="Produce")
+"""
+    )
+    found.assert_outcomes(failed=1)
+    found.stdout.fnmatch_lines(["*kafka_wire has no traffic to look at*"])
+
+
+def test_the_plugin_loads_nothing_before_a_test_asks_for_it(outer):
+    found = outer("def test_nothing(): pass", "--fixtures", "-q")
+    found.stdout.fnmatch_lines(["kafka_wire*", "    What clients of Kafka say in this test*"])
