@@ -20,7 +20,7 @@ BIG = pytest.mark.big
         ("bulk", "64MiB"),
         ("chatty", "16MiB"),
         pytest.param("bulk", "256MiB", marks=BIG),
-        pytest.param("chatty", "64MiB", marks=BIG),
+        pytest.param("chatty", "32MiB", marks=BIG),
     ],
 )
 def test_memory_does_not_grow_with_the_capture(measured, generate, profile, size):
@@ -58,7 +58,7 @@ def test_hostile_records(measured, generate, program, profile, told):
 
 @pytest.mark.parametrize("options", [[], pytest.param(["--packets", "exchange", "--comments"], marks=BIG)])
 def test_exports_copy_packets_as_they_come(measured, generate, options):
-    path = generate("generate.py", "chatty", "--size", "8MiB" if not options else "32MiB")
+    path = generate("generate.py", "chatty", "--size", "8MiB" if not options else "16MiB")
     result = measured("export", path, *options, "-o", os.devnull)
     assert (result.status, "written" in result.err) == (0, True), result.err
     assert result.peak <= LIMIT
