@@ -16,7 +16,7 @@ site_EXTRAS := site
 LOCKS := dev live spark package fuzz site
 LOCKED := pip install --quiet --require-hashes --requirement
 THIS := -m pip install --quiet --no-deps --no-build-isolation
-# uv takes a tenth of pip's time. It reads none of pip's settings: where it finds no packages, pip does.
+# uv takes a tenth of pip's time. It reads none of pip's settings: what it does not find, the other installs.
 install = $(BIN)/uv $(LOCKED) requirements/$(2).txt --python $(1)/bin/python || \
 	$(1)/bin/python -m $(LOCKED) requirements/$(2).txt
 export UV_CACHE_DIR ?= $(CURDIR)/build/uv

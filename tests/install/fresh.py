@@ -48,15 +48,11 @@ class Fresh:
 
     def install(self, package, extras=""):
         """Install a wheel or sdist of kinspect, with extras as `[explore]`, and what they need: as wheels, so that no
-        compiler is needed. The pip is that of the tests."""
-        pip = (sys.executable, "-m", "pip", "--python", self.folder / "bin" / "python", "install", "--quiet")
-        wheels = (
-            "--only-binary",
-            ":all:",
-            "--no-binary",
-            "kinspect" if package.suffix == ".gz" else ":none:",
-        )
-        run(*pip, *wheels, f"{package}{extras}", cwd=self.folder, env={"KINSPECT_COMPILE": "0"})
+        compiler is needed."""
+        is_source = package.suffix == ".gz"
+        uv = ("uv", "pip", "install", "--quiet", "--python", self.folder / "bin" / "python")
+        wheels = ("--only-binary", ":all:", "--no-binary", "kinspect" if is_source else ":none:")
+        run(*uv, *wheels, f"{package}{extras}", cwd=self.folder, env={"KINSPECT_COMPILE": "0"})
 
     def run(self, *arguments):
         return run(self.folder / "bin" / "python", *arguments, cwd=self.folder)
