@@ -47,8 +47,9 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     except pytest.skip.Exception:
         raise
     except BaseException:
-        if (path := wire.kept()) is not None:
-            item.add_report_section("call", FIXTURE, f"capture: {_kept(item, path)}")
+        if paths := wire.kept():
+            told = "\n".join(f"capture: {_kept(item, path)}" for path in paths)
+            item.add_report_section("call", FIXTURE, told)
         raise
 
 
@@ -71,4 +72,4 @@ def _kept(item: pytest.Item, path: str) -> str:
         return path
     Path(folder).mkdir(parents=True, exist_ok=True)
     name = re.sub(r"[^\w.-]+", "_", item.nodeid)[-150:]
-    return str(shutil.copy(path, Path(folder) / f"{name}.pcapng"))
+    return str(shutil.copy(path, Path(folder) / f"{name}.{Path(path).name}"))

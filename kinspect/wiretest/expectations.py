@@ -16,6 +16,7 @@ from kinspect.output.checktexts import explained
 from kinspect.output.escape import escape
 from kinspect.wiretest.advertised import Place
 from kinspect.wiretest.forwarder import Forwarder
+from kinspect.wiretest.livewire import LiveWire
 from kinspect.wiretest.recording import Recording
 from kinspect.wording import counted
 
@@ -23,19 +24,19 @@ RATE: Final = "per_second__gt"
 
 
 class Wire:
-    """What a test expects of its traffic, and the captures of that. `folder`: where what is forwarded is recorded.
+    """What a test expects of its traffic, and the captures of that. `folder`: where these are kept.
 
     `allow_unknown`: an expectation that the captures are too incomplete to decide counts as met.
     """
 
     def __init__(self, folder: Path) -> None:
         self.allow_unknown = False
-        self.capture = folder / "kafka_wire.pcapng"
-        """Where what was forwarded is recorded."""
+        self._folder = folder
         self._made: list[tuple[str, dict[str, Any]]] = []
         self._paths: list[str] = []
         self._keylogs: list[bytes] = []
         self._recorder: _Recorder | None = None
+        self._live: list[LiveWire] = []
 
     def forward(self, servers: str, elsewhere: Mapping[str, str] | None = None) -> str:
         """Forward to brokers, and record what is said; returns the `bootstrap.servers` for clients.
@@ -47,9 +48,17 @@ class Wire:
         brokers = [_place(each) for each in servers.split(",")]
         others = {_place(each): _place(other) for each, other in (elsewhere or {}).items()}
         if self._recorder is None:
-            self._recorder = _Recorder(self.capture)
+            self._recorder = _Recorder(self._folder / "kafka_wire.pcapng")
         listening = self._recorder.forward(brokers, others)
         return ",".join(f"{host}:{port}" for host, port in listening)
+
+    def live(self, interface: str = "lo", bpf: str | None = None) -> None:
+        """Capture an interface until expectations are checked, where the process may: as root, or with CAP_NET_RAW.
+
+        `bpf`: a filter of tcpdump, as `port 9092`. Raises KinspectError if nothing can be captured.
+        """
+        path = self._folder / f"kafka_wire_{interface}_{len(self._live)}.pcapng"
+        self._live.append(LiveWire(path, interface, bpf))
 
     def read(self, path: str | PathLike[str], keylog: str | PathLike[str] | None = None) -> None:
         """Take a capture, too; it is read when expectations are checked. `keylog`: TLS secrets for it."""
@@ -117,15 +126,20 @@ class Wire:
         if broken:
             raise AssertionError("\n".join(self._told(broken, len(rows))))
 
-    def kept(self) -> str | None:
-        """The path of what was recorded so far; None if nothing was."""
-        if self._recorder is None:
-            return None
-        self._recorder.settle()
-        return str(self.capture)
+    def kept(self) -> list[str]:
+        """The paths of what was recorded so far. Live captures are over then."""
+        for capture in self._live:
+            capture.end()
+        paths = [str(capture.path) for capture in self._live]
+        if self._recorder is not None:
+            self._recorder.settle()
+            paths.append(str(self._recorder.path))
+        return paths
 
     def close(self) -> None:
-        """Stop forwarding."""
+        """Stop forwarding and capturing."""
+        for capture in self._live:
+            capture.end()
         if self._recorder is not None:
             self._recorder.close()
 
@@ -139,13 +153,10 @@ class Wire:
             yield make_rule(name, rule)
 
     def _captures(self) -> list[str]:
-        recorded = []
-        if self._recorder is not None:
-            self._recorder.settle()
-            recorded = [str(self.capture)]
-        if not (recorded or self._paths):
-            raise KinspectError("kafka_wire has no traffic to look at: call its forward() or read()")
-        return [*recorded, *self._paths]
+        captures = [*self.kept(), *self._paths]
+        if not captures:
+            raise KinspectError("kafka_wire has no traffic to look at: call its forward(), live() or read()")
+        return captures
 
     def _told(self, broken: list[dict[str, Any]], of: int) -> Iterator[str]:
         yield f"{len(broken):,} of {counted(of, 'expectation')} on the wire not met"
@@ -159,6 +170,7 @@ class _Recorder:
     """A forwarder, and the file that it records in."""
 
     def __init__(self, path: Path) -> None:
+        self.path = path
         self._file = path.open("wb")
         self._recording = Recording(self._file)
         self._forwarder: Forwarder | None = Forwarder(self._recording)

@@ -1,5 +1,6 @@
 """What a test expects on the wire: ten broken clients, and one that is as it should be."""
 
+import os
 import re
 from struct import pack
 
@@ -97,7 +98,7 @@ def test_a_client_without_fault(broker, wire):
         message.api for message in broker.seen
     ] == "Metadata Produce Fetch FindCoordinator OffsetCommit".split()
     # The capture is whole, and says what the client saw.
-    with kinspect.read(wire.kept()) as reading:
+    with kinspect.read(*wire.kept()) as reading:
         lines = [exchange.to_dict() for exchange in reading]
         summary = reading.summary
     assert [line["outcome"] for line in lines] == ["answered"] * 5
@@ -174,6 +175,27 @@ def test_brokers_that_advertise_another_address(broker, wire):
     wire.check()
 
 
+@pytest.mark.tools
+@pytest.mark.parametrize(("faults", "told"), [({}, None), *list(BROKEN.values())[:1]])
+def test_a_live_capture(broker, wire, faults, told):
+    if os.geteuid() != 0:
+        pytest.fail("needs root, to capture from an interface")
+    port = broker.server_address[1]
+    wire.live("lo", bpf=f"tcp port {port}")
+    expect_all(wire)
+    behave(broker.address, **faults)
+    if told is None:
+        wire.check()
+    else:
+        with pytest.raises(AssertionError, match=told):
+            wire.check()
+
+
+def test_a_live_capture_of_nothing_says_why(wire):
+    with pytest.raises(KinspectError, match=r"nowhere0"):
+        wire.live("nowhere0")
+
+
 def test_a_capture_that_there_is(wire):
     wire.read("captures/3.6.2/txn_java.pcap.gz")
     wire.expect(api="Produce", count=5, acks=-1)
@@ -181,7 +203,7 @@ def test_a_capture_that_there_is(wire):
     wire.never(api="Metadata")
     with pytest.raises(AssertionError, match="15 exchanges"):
         wire.check()
-    assert wire.kept() is None
+    assert wire.kept() == []
 
 
 def test_what_was_not_seen_is_not_met_unless_that_is_allowed(wire):

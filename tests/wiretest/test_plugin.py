@@ -1,8 +1,11 @@
 """The pytest plugin, in test runs of its own."""
 
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
+from console_blocks import fences
 from support.scripted import ScriptedBroker
 
 import kinspect
@@ -89,7 +92,7 @@ def test_fails(kafka_wire):
         str(tmp_path / "kept"),
     )
     found.assert_outcomes(failed=1)
-    found.stdout.fnmatch_lines(["*assert 1 == 2", f"capture: {tmp_path}/kept/*test_fails.pcapng"])
+    found.stdout.fnmatch_lines(["*assert 1 == 2", f"capture: {tmp_path}/kept/*test_fails.kafka_wire.pcapng"])
     (kept,) = (tmp_path / "kept").iterdir()
     assert [exchange.api for exchange in kinspect.read(kept)] == ["Produce"]
 
@@ -108,3 +111,32 @@ def test_forgot(kafka_wire):
 def test_the_plugin_loads_nothing_before_a_test_asks_for_it(outer):
     found = outer("def test_nothing(): pass", "--fixtures", "-q")
     found.stdout.fnmatch_lines(["kafka_wire*", "    What clients of Kafka say in this test*"])
+
+
+def test_an_installed_plugin_is_found():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert project["entry-points"]["pytest11"] == {"kinspect": "kinspect.pytestplugin"}
+
+
+@pytest.mark.tools
+@pytest.mark.parametrize("acks", [None, 1])
+def test_the_example_of_the_page(outer, acks):
+    """With librdkafka's own cluster in the place of brokers."""
+    from confluent_kafka import Producer
+
+    page = ROOT / "docs" / "check.md"
+    (example,) = [text for _, text in fences(page, "python") if "kafka_wire" in text]
+    (shown,) = [text for _, text in fences(page, "text")]
+    cluster = Producer({"test.mock.num.brokers": 3, "log_level": 0})
+    broker = next(iter(cluster.list_topics().brokers.values()))
+    example = example.replace("localhost:9092", f"{broker.host}:{broker.port}")
+    if acks is not None:
+        example = example.replace('"bootstrap.servers":', f'"acks": {acks}, "bootstrap.servers":')
+    found = outer(example)
+    found.assert_outcomes(passed=acks is None, failed=acks is not None)
+    if acks is not None:
+        told = found.stdout.str().splitlines()
+        begin = told.index(shown.splitlines()[0])
+        told = [re.sub(r"/tmp/\S*/|frame \d+|20\d\d-\S+|:\d{5}\b|v\d+", "*", line) for line in told[begin:]]
+        written = re.sub(r"/tmp/\S*/|frame \d+|…|:\d{5}\b|v\d+", "*", shown).splitlines()
+        assert told[: len(written)] == written
