@@ -11,6 +11,7 @@ EXTRAS = {
     "delta": {"deltalake": "deltalake", "pyarrow": "pyarrow"},
     "explore": {"textual": "textual"},
     "lz4": {"lz4": "lz4"},
+    "mcp": {"mcp": "mcp"},
     "metrics": {"prometheus_client": "prometheus-client"},
     "otel": {
         "opentelemetry.sdk": "opentelemetry-sdk",

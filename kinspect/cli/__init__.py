@@ -46,6 +46,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "explore": "Look through captures in the terminal: exchanges, their fields and bytes.",
         "decode": "Decode one message, with the offsets of each field.",
         "schema": "Show what Kafka's messages look like.",
+        "mcp": "Offer captures to programs that read, as tools of the Model Context Protocol.",
     },
     ANSWERS: {},
     "Many captures": {"pipeline": "Decode many captures into Parquet tables, on Apache Spark."},

@@ -272,8 +272,9 @@ FACTS = {
 @click.command(cls=RecordsCommand)
 @options(CAPTURE, OUTPUT, METRICS, FILTER_OPTIONS, OWN_FILTERS, INPUT, SCHEMA, LIMITS)
 def live(interfaces: tuple[str, ...], **values: Any) -> int:
-    """Decode live traffic of network interfaces, until Ctrl-C, --duration or --count; or with --from that of another
-    host, pod or container.
+    """Decode live traffic of network interfaces, until Ctrl-C, --duration or --count.
+
+    With --from it decodes that of another host, a pod or a container.
 
     On a terminal it shows rates, latencies, failures and the last exchanges. With --format table, or in a pipe, it
     prints every exchange as it completes; with --answer, answers at the end. Times are those of packets. Without

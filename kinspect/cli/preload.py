@@ -37,7 +37,7 @@ PRELOADS = (
             *"""
             kinspect.answers.layout kinspect.records.pushedmetrics
             kinspect.tls.decryptor kinspect.tls.protection kinspect.tls.keyderivation kinspect.protocol.interpreter
-            kinspect.tui.live.screen kinspect.tui.live.liveloop
+            kinspect.tui.live.screen kinspect.tui.live.liveloop kinspect.capture.streamedcapture kinspect.capture.sender
             cramjam crc32c scapy.arch.common base64 cbor2 ctypes.util decimal difflib fnmatch ipaddress json
             shutil subprocess tempfile traceback urllib.parse
             """.split(),

@@ -515,7 +515,7 @@ def test_messages_of_errors(kinspect, sample, tmp_path):
 def test_all_outputs_are_known():
     """What is added here is to be searched above."""
     assert {*commands()} - {*answers()} == set(
-        "read live records report telemetry diff check export explore decode schema pipeline completion".split()
+        "read live records report telemetry diff check export explore decode schema mcp pipeline completion".split()
     )
     options = {each.name for each in fields(View) if each.init}
     assert options == set("records payload show_secrets int64 fields body nulls users max_line".split())
