@@ -12,6 +12,7 @@ import click
 from kinspect import __version__
 from kinspect.analysis.overtime import OverTime
 from kinspect.answers import answers, open_answer
+from kinspect.cli import complain
 from kinspect.cli.answerscommand import CountedCaptures, make_next_command
 from kinspect.cli.completions import files
 from kinspect.cli.exportcommand import check_read_twice, export, write_export
@@ -87,6 +88,8 @@ def _write(
             *found, slots = objects
             text = page(found, slots["rows"], Style(utc=values["utc"]), __version__, _filters(values), lacks)
             counted.run.stream.buffer.write(text.encode(errors="backslashreplace"))
+            if all(each["capture"]["instead"] for each in found) and not values["quiet"]:
+                complain(found[0]["capture"]["instead"])
         status = counted.close()
     return interrupt.status or status
 

@@ -113,7 +113,9 @@ def test_captures_of_all_kinds_have_a_page(written, name):
     html5lib.HTMLParser(strict=True).parse(written(found))
 
 
-def test_a_filter_that_passes_nothing_is_no_capture_without_kafka(written):
+def test_a_filter_that_passes_nothing_is_no_capture_without_kafka(written, kinspect, tmp_path):
+    told = kinspect("report", TXN, "--client-id", "nobody", "-o", tmp_path / "told.html").err
+    assert told.startswith("kinspect: no exchange passes --client-id; client ids there are: ")
     text = written(TXN, "--client-id", "nobody")
     assert "<p>nothing passes the filter</p>" in text
     assert "no Kafka" not in text
