@@ -28,6 +28,7 @@ LARGEST: Final = 64 << 20
 """Bytes of a response that is looked into; a longer one passes as it is."""
 LONGEST: Final = 256 << 20
 """Size beyond which a message is none of Kafka's, as the first bytes of other protocols would have it."""
+PORT_MOST: Final = 0xFFFF
 WAITING_MOST: Final = 10_000
 """Requests whose response may name brokers, and is waited for."""
 
@@ -44,14 +45,19 @@ class AdvertisedAddresses:
         self._skip_asked = self._skip_answered = 0
         self._is_kafka = True
 
-    def request(self, data: bytes) -> None:
-        """Take bytes that the client sent."""
-        while self._is_kafka and data:
-            data = self._request(data)
+    def request(self, data: bytes) -> bytes:
+        """Take bytes that the client sent; return those to hand on."""
+        rest = data
+        while self._is_kafka and rest:
+            rest = self._request(rest)
+        return data
 
     def response(self, data: bytes) -> bytes:
-        """Take bytes that the broker sent; return those to hand on: others follow with the next ones."""
-        handed = bytearray()
+        """Take bytes that the broker sent, none at the end; return those to hand on: others follow with the next
+        ones."""
+        handed = bytearray() if data else self._answered[:]
+        if not data:
+            self._answered.clear()
         while data and self._is_kafka:
             passed, data = data[: self._skip_answered], data[self._skip_answered :]
             self._skip_answered -= len(passed)
@@ -63,11 +69,6 @@ class AdvertisedAddresses:
             handed += self._answered + data
             self._answered.clear()
         return bytes(handed)
-
-    def rest(self) -> bytes:
-        """What was held back when the broker ended the connection."""
-        rest, self._answered = bytes(self._answered), bytearray()
-        return rest
 
     def _request(self, data: bytes) -> bytes:
         """Take a part of the bytes; return the rest."""
@@ -125,7 +126,7 @@ def replace_addresses(frame: bytes, api_key: int, version: int, replaced: Callab
         found = False
         for _, node, _ in _nodes(api_key, version).walk(message.body):
             for end in (node, *(node.get(LISTENERS) or ())):
-                if end.get(HOST) and end[PORT] > 0:
+                if end.get(HOST) and 0 < end[PORT] <= PORT_MOST:
                     end[HOST], end[PORT] = replaced((end[HOST], end[PORT]))
                     found = True
         return encode_response(message) if found else frame

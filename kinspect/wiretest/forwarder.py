@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
@@ -95,21 +95,26 @@ class Forwarder:
 
     async def _forward(self, client: socket.socket, broker: Place) -> None:
         """Forward a connection to its end."""
-        stream = self._recording.open(client.getpeername()[:2], client.getsockname()[:2])
+        try:
+            ends = client.getpeername()[:2], client.getsockname()[:2]
+        except OSError:  # it is gone already
+            client.close()
+            return
+        stream = self._recording.open(*ends)
         reader, writer = await asyncio.open_connection(sock=client)
         try:
-            host, port = self.elsewhere.get(broker, broker)
-            there, to = await asyncio.open_connection(host, port)
-        except OSError as error:
-            self.unreachable[broker] = error.strerror or str(error)
+            there, to = await asyncio.open_connection(*self.elsewhere.get(broker, broker))
+        # A name may be none that there can be.
+        except (OSError, ValueError) as error:
+            self.unreachable[broker] = getattr(error, "strerror", None) or str(error)
             stream.reset(BROKER)
             writer.transport.abort()
             return
         addresses = AdvertisedAddresses(self._listener)
         try:
             async with asyncio.TaskGroup() as both:
-                both.create_task(_asked(reader, to, addresses, stream))
-                both.create_task(_answered(there, writer, addresses, stream))
+                both.create_task(_pump(CLIENT, reader, to, addresses.request, stream))
+                both.create_task(_pump(BROKER, there, writer, addresses.response, stream))
         except* OSError:
             pass
         finally:
@@ -119,38 +124,24 @@ class Forwarder:
             writer.close()
 
 
-async def _asked(
+async def _pump(
+    direction: int,
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
-    addresses: AdvertisedAddresses,
+    handed: Callable[[bytes], bytes],
     stream: RecordedStream,
 ) -> None:
-    """Forward what the client sends."""
-    while data := await reader.read(AT_ONCE):
-        stream.data(CLIENT, data)
-        addresses.request(data)
-        writer.write(data)
-        await writer.drain()
-    stream.end(CLIENT)
+    """Forward what one side sends. `handed`: what is handed on of bytes that came; of none, at the end."""
+    data = b"more"
+    while data:
+        try:
+            data = await reader.read(AT_ONCE)
+        except ConnectionResetError:
+            stream.reset(direction)
+            raise
+        if passing := handed(data):
+            stream.data(direction, passing)
+            writer.write(passing)
+            await writer.drain()
+    stream.end(direction)
     writer.write_eof()
-
-
-async def _answered(
-    reader: asyncio.StreamReader,
-    writer: asyncio.StreamWriter,
-    addresses: AdvertisedAddresses,
-    stream: RecordedStream,
-) -> None:
-    """Forward what the broker sends, with other addresses in it."""
-    while data := await reader.read(AT_ONCE):
-        await _hand_on(addresses.response(data), writer, stream)
-    await _hand_on(addresses.rest(), writer, stream)
-    stream.end(BROKER)
-    writer.write_eof()
-
-
-async def _hand_on(data: bytes, writer: asyncio.StreamWriter, stream: RecordedStream) -> None:
-    if data:
-        stream.data(BROKER, data)
-        writer.write(data)
-        await writer.drain()

@@ -1,4 +1,4 @@
-"""The files of `--keylog` and `--topic-names`: what they should not be is one line, at once, in bounded memory."""
+"""Files of options (`--keylog`, `--topic-names`, `--rules`): what they should not be is one line, in bounded memory."""
 
 import os
 import socket
@@ -9,7 +9,7 @@ from support.pcap import Conversation, pcap
 PEAK = 150
 """MiB: an interpreter, and a file of 16 MiB."""
 ID = "xtzWWN4bTjitpL3kfd9s5g"
-OPTIONS = ["--keylog", "--topic-names"]
+OPTIONS = ["--keylog", "--topic-names", "--rules"]
 
 
 @pytest.fixture
@@ -26,6 +26,7 @@ def refused(measured, capture):
     """Gives the one line that a file is refused with."""
 
     def run(option, path, command=("read",)):
+        command = ("check",) if option == "--rules" else command
         result = measured(*command, option, path, capture)
         assert (result.status, result.out) == (2, b"")
         *usage, line = result.err.splitlines()

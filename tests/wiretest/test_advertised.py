@@ -83,7 +83,7 @@ def test_with_the_same_addresses_no_byte_is_changed(name, most):
         for at in range(0, len(asked), most):
             relay.request(asked[at : at + most])
         handed = b"".join(relay.response(answered[at : at + most]) for at in range(0, len(answered), most))
-        assert handed + relay.rest() == answered
+        assert handed + relay.response(b"") == answered
 
 
 @given(st.binary(max_size=200), st.binary(max_size=200), st.lists(st.integers(0, 200)))
@@ -94,7 +94,7 @@ def test_any_bytes_are_handed_on(asked, answered, cuts):
     relay = AdvertisedAddresses(elsewhere)
     for piece in pieces(asked):
         relay.request(piece)
-    assert b"".join(map(relay.response, pieces(answered))) + relay.rest() == answered
+    assert b"".join(map(relay.response, pieces(answered))) + relay.response(b"") == answered
 
 
 def test_a_message_is_handed_on_without_waiting_for_the_next():
@@ -107,6 +107,12 @@ def test_a_message_is_handed_on_without_waiting_for_the_next():
     answer = framed(encode_response(Message(3, 1, 5, {"brokers": [NODE]}, direction=RESPONSE)))
     assert relay.response(answer[:-1]) == b""
     assert b"kafka-1.example" in relay.response(answer[-1:])
+
+
+def test_what_is_no_address_stays():
+    nodes = [{**NODE, "port": port} for port in (0, -1, 1 << 16)] + [MISSING]
+    frame = encode_response(Message(3, 9, 7, {"brokers": nodes}, direction=RESPONSE))
+    assert replace_addresses(frame, 3, 9, elsewhere) == frame
 
 
 def test_what_is_not_kafka_passes():

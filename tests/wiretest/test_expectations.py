@@ -2,6 +2,7 @@
 
 import os
 import re
+import socket
 from struct import pack
 
 import pytest
@@ -166,6 +167,29 @@ def test_a_broker_that_is_not_there_is_named(wire):
     with pytest.raises(AssertionError) as failed:
         wire.check()
     assert f"broker {broker.address} could not be reached: " in str(failed.value)
+
+
+@pytest.mark.parametrize("host", ["a" * 300, "\0", "é" * 80, ".", "x..y"])
+def test_hosts_that_cannot_be_are_unreachable(broker, wire, host):
+    broker.node["host"] = host
+    wire.expect(api="Produce")
+    with RawClient(wire.forward(broker.address)) as client:
+        (node,) = client.ask(3, 9, {"topics": []})["brokers"]
+    with RawClient(f"{node['host']}:{node['port']}") as client:
+        assert client.connection.recv(1) == b""
+    with pytest.raises(AssertionError, match=r" broker \S+ could not be reached: "):
+        wire.check()
+
+
+def test_who_resets_is_recorded(broker, wire):
+    with RawClient(wire.forward(broker.address)) as client:
+        client.ask(3, 9, {"topics": []})
+        client.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, pack("ii", 1, 0))
+    for _ in range(100):
+        (row,) = kinspect.answer("clients", *wire.kept())["rows"]
+        if row["resets"]:
+            break
+    assert row["resets"] == 1
 
 
 def test_brokers_that_advertise_another_address(broker, wire):
