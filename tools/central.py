@@ -32,8 +32,17 @@ def classpath(what: str, pom: Path, folder: Path, **properties: str) -> str:
 
 
 def _download(what: str, pom: Path, folder: Path, properties: dict[str, str]) -> None:
-    settings = {"maven.repo.local": BUILD / "maven", "outputDirectory": folder, **properties}
-    goal = ["dependency:copy-dependencies", "-DincludeScope=runtime"]
+    maven(
+        what,
+        pom,
+        "dependency:copy-dependencies",
+        **{"includeScope": "runtime", "outputDirectory": folder, **properties},
+    )
+
+
+def maven(what: str, pom: Path, *goal: str, **properties: str | Path) -> None:
+    """Run a goal for `what` a pom.xml with these properties asks for; raises ToolError if it fails."""
+    settings = {"maven.repo.local": BUILD / "maven", **properties}
     defined = [f"-D{name}={value}" for name, value in settings.items()]
     run(
         [program("mvn", "maven"), "-q", "-B", "-f", str(pom), *defined, *goal],

@@ -41,6 +41,22 @@ def jars(release: str) -> str:
     )
 
 
+def newer(known: str) -> str | None:
+    """The newest release on Maven Central if it is newer than a known one; raises ToolError if nobody can be asked."""
+    tree = BUILD / "newest.txt"
+    central.maven(
+        f"Kafka since {known}",
+        HERE / "pom.xml",
+        "dependency:tree",
+        "--update-snapshots",  # what Maven remembers of the releases may be a day old
+        **{"includes": "org.apache.kafka:kafka-clients", "outputFile": tree, "kafka.version": f"[{known},)"},
+    )
+    found = re.findall(r":kafka-clients:jar:([^:]+):", tree.read_text("utf-8"))
+    if not found:
+        raise ToolError(f"Maven tells of no release of Kafka since {known}")
+    return found[0] if _numbers(found[0]) > _numbers(known) else None
+
+
 def java_clients(release: str) -> str:
     """Class path of the compiled clients/Clients.java, with that of the release."""
     path = classpath(release)
@@ -56,7 +72,10 @@ def java_clients(release: str) -> str:
 
 
 def _number(release: str) -> tuple[int, int]:
-    numbers = re.fullmatch(r"(\d+)\.(\d+)(?:\.\d+){1,2}", release)
-    if numbers is None:
+    return _numbers(release)[:2]
+
+
+def _numbers(release: str) -> tuple[int, ...]:
+    if not re.fullmatch(r"\d+(?:\.\d+){2,3}", release):
         raise ToolError(f"{release}: not a release of Apache Kafka, such as {RELEASE}")
-    return int(numbers[1]), int(numbers[2])
+    return tuple(map(int, release.split(".")))

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from broker import newest
 from broker.artifacts import RELEASE
 from broker.release import NEWEST, configs_text, defined, jars, merged, with_advice, with_configs, with_errors
 from console_blocks import ROOT
@@ -68,3 +69,24 @@ def test_the_newest_release_brings_nothing_new(capsys: pytest.CaptureFixture[str
     assert with_errors(errors, RELEASE, printed) == errors
     assert with_advice(advice, errors) == advice
     assert capsys.readouterr().out == ""
+
+
+MAVEN = """#!/bin/sh
+for given; do case $given in -DoutputFile=*) to=${given#*=} ;; esac; done
+printf '%s\n' 'kinspect:broker:jar:1' '   \\- org.apache.kafka:kafka-clients:jar:'"$RELEASE"':compile' > "$to"
+"""
+
+
+@pytest.mark.parametrize("release", ["4.10.0", RELEASE, "none"])
+def test_a_newer_release_is_told(tmp_path, monkeypatch, capsys, release: str) -> None:
+    """Maven itself is asked by `make newest-kafka`."""
+    stand_in = tmp_path / "mvn"
+    stand_in.write_text(MAVEN)
+    stand_in.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("RELEASE", release)
+    monkeypatch.setattr("broker.artifacts.BUILD", tmp_path)
+    status = newest.main()
+    told, error = capsys.readouterr()
+    assert (status, told) == {"4.10.0": (0, "4.10.0\n"), RELEASE: (0, ""), "none": (2, "")}[release]
+    assert ("not a release of Apache Kafka" in error) == (release == "none")
