@@ -26,7 +26,7 @@ WORKERS := $(shell $(PYTHON) -c "import os; print(2 * (os.cpu_count() or 1))")
 # Tests start Python hundreds of times: what it compiled stays, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all test-live test-collector test-oldest compiled package wheels sbom lint docs site import screenshots fuzz bench bench-spark soak lock clean
+.PHONY: demo test test-all test-live test-collector test-oldest compiled package wheels sbom lint docs site import newest-kafka release-check screenshots fuzz bench bench-spark soak lock clean
 
 demo: $(INSTALLED)
 	$(BIN)/kinspect read captures/4.4.0/txn_librdkafka.pcap.gz --format table
@@ -80,6 +80,16 @@ wheels: $(PACKAGE_INSTALLED) build/wheel/.built
 
 sbom: $(PACKAGE_INSTALLED)
 	$(BIN)/python tools/sbom.py dist
+
+# Whether the version in pyproject.toml may be released: its section of the changelog has a date, the generated pages are up
+# to date, and what is made of it works in fresh environments. Beside `make test-all`; some ten minutes.
+release-check: $(SPARK_INSTALLED) $(SITE_INSTALLED) package wheels sbom
+	version=$$($(BIN)/python -c "import kinspect; print(kinspect.__version__)") && \
+		grep -E "^## \[$$version\] – [0-9]{4}-[0-9]{2}-[0-9]{2}$$" CHANGELOG.md || \
+		{ echo "CHANGELOG.md has no section of $$version with a date"; exit 1; }
+	$(BIN)/python tools/generate_docs.py --check
+	$(BIN)/pytest tests/install tests/site $(patsubst %,tests/tools/test_%.py,man_page workflows service_files) \
+		tests/cli/test_completion.py
 
 # Some hundred quick tests of what calls packages, with the oldest that pyproject.toml allows.
 OLDEST := .venv-oldest
@@ -142,6 +152,10 @@ import: $(INSTALLED)
 	$(BIN)/python tools/broker/release.py
 	git add --intent-to-add kinspect/protocol/table # an API that is new is a file that is new
 	git diff --stat
+
+# The same with the newest release that Maven Central has, unless the table has it.
+newest-kafka: $(INSTALLED)
+	release=$$($(BIN)/python tools/broker/newest.py) && { test -z "$$release" || $(MAKE) import KAFKA_VERSION=$$release; }
 
 # The pictures of the explorer in docs/images, of captures in captures/.
 screenshots: $(INSTALLED)

@@ -112,3 +112,10 @@ def test_every_api_is_in_the_page_of_the_protocol() -> None:
     page = (ROOT / "docs" / "protocol-support.md").read_text("utf-8")
     for api in schema.apis():
         assert f"| {api.key} | {api.name} |" in page
+
+
+def test_every_release_with_captures_is_in_the_page_of_support() -> None:
+    page = (ROOT / "docs" / "support.md").read_text("utf-8")
+    (row,) = re.findall(r"^\| captures of \| ([\d., ]+) \|", page, re.MULTILINE)
+    folders = {path.name for path in (ROOT / "captures").iterdir() if path.is_dir()}
+    assert set(row.split(", ")) == {name for name in folders if name[0].isdigit()}
