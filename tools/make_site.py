@@ -30,6 +30,7 @@ RENAMED = {
 }
 """By the path of a page in the repository, without its ending: that in the site. Those of `docs` lose `docs/`."""
 
+UNSEARCHED = "---\nsearch:\n  exclude: true\n---\n\n"
 OWN_FILES = ("site.css", "site.js")
 FROM_THE_NETWORK = "https://unpkg.com/iframe-worker/shim"
 """What the generator has every page load for a search without a server; `site.js` does that."""
@@ -151,7 +152,8 @@ def write_pages(folder: Path) -> list[str]:
     for source, path, lines in made:
         file = folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(links.followed(source, path, lines), "utf-8")
+        unsearched = UNSEARCHED if path in SETTINGS["unsearched"] else ""
+        file.write_text(unsearched + links.followed(source, path, lines), "utf-8")
     for there, file in {**links.files, **{name: OWN / name for name in OWN_FILES}}.items():
         (folder / there).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, folder / there)

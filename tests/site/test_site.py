@@ -23,6 +23,8 @@ QUESTIONS = {
     "who produces to this topic": "guide/who-produces-to-this-topic-and-from-where",
     "which client breaks with 4.x": "guide/which-clients-break-with-brokers-of-4x",
     "why does the group rebalance": "guide/why-was-this-group-rebalanced",
+    "why is my producer not idempotent": "guide/is-a-client-badly-configured",
+    "how do I share a capture without secrets": "export/hand-on-a-capture-without-its-data",
     "how long does a record take": "guide/how-long-do-records-take-to-reach-a-consumer",
 }
 FIRST = 3

@@ -1,16 +1,19 @@
-// Words of a question that say nothing: the search finds pages that have all words of a query.
+// The search finds pages that have all words of a query, or words that begin as they do: those of a question that say
+// nothing are left out, and endings.
 const EMPTY = new Set(
-  ("a an and any are be by can could did do does for from had has have how i if in into is it its me my of on or our so that " +
-    "the their them there these they this those to was we were what when where which who whose why will with would you your")
-    .split(" "),
+  ("a an and any are be been by can could did do does find for from get had has have how i if in instead into is it its many " +
+    "me mean means much my need needs of on or our show so than that the their them there these they this those to use used " +
+    "was we were what when where which who whose why will with would you your").split(" "),
 );
+const ENDING = /(?<=^\w{3,})(ings?|ed|e?s)$/i;
 const SEARCH = 2; // the kind of message that has a query
 
-const withoutEmpty = (message) => {
+const plain = (message) => {
   if (message.type !== SEARCH) return message;
   const words = message.data.input.split(/\s+/).filter((word) => word);
   const kept = words.filter((word) => !EMPTY.has(word.toLowerCase().replace(/\W+$/, "")));
-  return { ...message, data: { ...message.data, input: (kept.length ? kept : words).join(" ") } };
+  const input = (kept.length ? kept : words).map((word) => word.replace(ENDING, "")).join(" ");
+  return { ...message, data: { ...message.data, input } };
 };
 
 // Browsers start no worker for a page that was opened as a file: the search then runs in a hidden frame.
@@ -38,7 +41,7 @@ class FrameWorker {
 
 window.Worker = class extends (location.protocol === "file:" ? FrameWorker : window.Worker) {
   postMessage(message) {
-    super.postMessage(withoutEmpty(message));
+    super.postMessage(plain(message));
   }
 };
 
