@@ -2,11 +2,15 @@
 
 import json
 from pathlib import Path
+from struct import pack
 from xml.etree import ElementTree
 
 import pytest
 from support.client import Client, recorded
 from support.pcap import Conversation, pcap
+
+import kinspect
+from kinspect.checks.rulesfile import make_rule
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 WHOLE = CAPTURES / "3.6.2" / "txn_java.pcap.gz"
@@ -143,6 +147,61 @@ def test_what_was_not_seen_neither_passes_nor_fails(check, tmp_path):
     assert rows[0]["reasons"] == ["no Kafka was found: there is no packet"]
 
 
+RULES = [
+    {"where": {"api": "Produce"}, "count": 4},
+    {"where": {"api": "Produce"}, "count": "..3"},
+    {"where": {"api": "Produce"}, "count": "5.."},
+    {"where": {"api": "Fetch"}, "count": 0},
+    {"where": {"acks": 1}, "count": 2},
+    {"where": {"acks": 1}, "count": "..1"},
+    {"where": {"api": "Produce"}, "have": {"acks": [-1, 1]}},
+    {"where": {"api": "Produce"}, "have": {"acks": -1}},
+    {"where": {"topic": "mails"}, "count": 4},
+    {"where": {"request.body.topic_data.name": "payments"}, "count": 0},
+    {"where": {"client_id": "app"}, "count": "5.."},
+    {"where": {"api": "Produce", "outcome": "answered"}, "count": "4.."},
+    {"where": {"min_latency": "1s"}, "count": 0},
+    {"where": {"api": "Produce"}, "have": {"latency_ms__lt": 100, "error_count": 0}},
+    {"where": {"api": "Produce"}, "per_second": 3},
+    {"where": {"api": "Produce"}, "per_second": 4},
+    {"versions": {"Produce": "3..3"}},
+    {"versions": {"Produce": "..2"}},
+]
+
+
+def judged(packets, tmp_path):
+    """The statuses of `RULES` for a capture of these packets."""
+    path = tmp_path / "some.pcap"
+    path.write_bytes(pcap(packets))
+    return [row["status"] for row in kinspect.check([make_rule("", rule) for rule in RULES], path)]
+
+
+def test_a_verdict_is_that_on_the_whole_or_unknown(tmp_path):
+    """However packets are lost, but for the last ones: nothing shows that there were more."""
+    client = Client()
+    client.talk.mss = 40  # each message in several packets
+    for acks in (-1, 1, 1, -1):
+        client.ask(0, 3, {**PRODUCE, "acks": acks}, PRODUCED, takes=0.01)
+    client.talk.close()
+    packets = client.talk.packets
+    whole = judged(packets, tmp_path)
+    assert sorted({*whole}) == ["failed", "passed"]
+    cuts = [packets[:at] + packets[at + many :] for many in (1, 7) for at in range(len(packets) - many - 3)]
+    ports = [
+        [each for each in packets if each.data[34:36] == port]
+        for port in (pack(">H", 40000), pack(">H", 9092))
+    ]
+    undecided = 0
+    for cut in (*cuts, *ports):
+        found = judged(cut, tmp_path)
+        pairs = [
+            pair for pair in zip(RULES, whole, found, strict=True) if pair[2] not in (pair[1], "unknown")
+        ]
+        assert pairs == []
+        undecided += found.count("unknown")
+    assert undecided > len(cuts)
+
+
 def test_unknown_is_broken_unless_it_is_allowed(check):
     rule = 'where.api = "Metadata"\nper_second = 20'
     (row,) = check(MIDDLE, rule)
@@ -176,6 +235,15 @@ def test_secrets_are_neither_compared_nor_shown(check, tmp_path):
     (row,) = check(path, 'where.api = "SaslAuthenticate"\nhave.auth_bytes = "AG1lAHNlY3JldA=="')
     assert row["status"] == "unknown"
     assert row["reasons"] == ["1 exchange of which auth_bytes is not known"]
+
+
+def test_tls_is_unknown_without_its_secrets(check):
+    capture, keys = (CAPTURES / "tls" / f"tls13.{ending}" for ending in ("pcap.gz", "keys.log"))
+    rules = 'where.api = "Produce"\ncount = 2', 'where.api = "Metadata"\ncount = "..10"', "per_second = 100"
+    hidden = check(capture, *rules)
+    assert [row["status"] for row in hidden] == ["unknown"] * 3
+    assert hidden[0]["reasons"][1] == "7 TLS connections not decrypted (see --keylog)"
+    assert [row["status"] for row in check(capture, *rules, options=["--keylog", keys])] == ["passed"] * 3
 
 
 def test_a_filter_limits_what_is_checked(check):
