@@ -81,6 +81,11 @@ def prose(lines: Iterable[str]) -> Iterator[tuple[str, bool]]:
         fenced ^= fence
 
 
+def deeper(line: str) -> str:
+    """A line of text with twice its indentation: in a list the generator asks for four blanks, others for two."""
+    return " " * (len(line) - len(line.lstrip(" "))) + line
+
+
 def split(path: str, text: str) -> tuple[list[str], list[Part]]:
     """A page without the sections that are pages of their own, with a link in the place of each; and those."""
     begins = re.compile(SETTINGS["parts"].get(path, r"(?!)"), re.ASCII)
@@ -136,7 +141,9 @@ class Links:
             return f"]({os.path.relpath(to, PurePosixPath(path).parent)}{mark}{at})"
 
         own = {*self.moved.values()}
-        return "".join(f"{LINK.sub(lead, line) if is_text else line}\n" for line, is_text in prose(lines))
+        return "".join(
+            f"{LINK.sub(lead, deeper(line)) if is_text else line}\n" for line, is_text in prose(lines)
+        )
 
 
 def write_pages(folder: Path) -> list[str]:
