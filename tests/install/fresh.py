@@ -23,7 +23,7 @@ def run(*command, cwd, check=True, env=None):
     words = [str(word) for word in command]
     environment = {**ENVIRONMENT, **(env or {})}
     result = subprocess.run(words, capture_output=True, text=True, check=False, cwd=cwd, env=environment)
-    assert not check or result.returncode == 0, result.stderr
+    assert not check or result.returncode == 0, result.stderr or result.stdout
     return result
 
 

@@ -66,3 +66,13 @@ def test_it_runs_in_a_fresh_environment(tmp_path, built, newest, kinspect, which
     assert explorer.stderr == (
         "kinspect: the explorer needs textual, which is not installed: pip install 'kinspect[explore]'\n"
     )
+
+
+def test_the_pytest_plugin_is_there_once_it_is_installed(tmp_path, built):
+    environment = Fresh(sys.executable, tmp_path / "fresh")
+    environment.install(built / WHEEL, "[pytest]")
+    source = environment.folder / "test_it.py"
+    source.write_text(
+        f"def test_it(kafka_wire):\n    kafka_wire.read({str(CAPTURE)!r})\n    kafka_wire.expect(api='Metadata')\n"
+    )
+    assert "1 passed" in environment.run("-W", "error", "-m", "pytest", "-q", source).stdout
