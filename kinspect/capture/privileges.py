@@ -33,10 +33,9 @@ def drop(environment: Mapping[str, str] = os.environ) -> None:
     try:
         if user is not None:
             _become(*user)
-        if sys.platform == "linux":
-            _give_up_capabilities()
     except OSError as error:
-        raise KinspectError(f"cannot drop privileges: {error.strerror or error}") from None
+        raise _undropped(error) from None
+    drop_capabilities()
     package = Path(__file__).parents[1]
     if not os.access(package, os.R_OK | os.X_OK):
         who = "root without capabilities" if user is None else "the user behind sudo"
@@ -44,6 +43,20 @@ def drop(environment: Mapping[str, str] = os.environ) -> None:
         raise KinspectError(
             f"cannot drop privileges: {who} cannot read {package}; install kinspect where everybody can{otherwise}"
         )
+
+
+def drop_capabilities(for_good: bool = True) -> None:
+    """Give up all capabilities (Linux). Unless `for_good`, a program that this process starts may get some, as sudo
+    does. Raises KinspectError."""
+    try:
+        if sys.platform == "linux":
+            _give_up_capabilities(for_good)
+    except OSError as error:
+        raise _undropped(error) from None
+
+
+def _undropped(error: OSError) -> KinspectError:
+    return KinspectError(f"cannot drop privileges: {error.strerror or error}")
 
 
 def _user_behind_sudo(environment: Mapping[str, str]) -> tuple[int, int] | None:
@@ -66,13 +79,13 @@ def _become(user: int, group: int) -> None:
         raise OSError("the user could not be changed")
 
 
-def _give_up_capabilities() -> None:
+def _give_up_capabilities(for_good: bool) -> None:
     library = ctypes.CDLL(None, use_errno=True)
     header = ctypes.create_string_buffer(pack("=Ii", _CAPABILITY_VERSION, 0))
     for done in (
         library.prctl(_CAP_AMBIENT, _CLEAR_ALL, 0, 0, 0),
         library.capset(header, ctypes.create_string_buffer(_NO_CAPABILITIES)),
-        library.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0),
+        library.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0) if for_good else 0,
     ):
         if done != 0:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))

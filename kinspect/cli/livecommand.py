@@ -20,7 +20,7 @@ from kinspect.capture.captureworker import CaptureLimits
 from kinspect.capture.handover import QUEUE_BYTES
 from kinspect.capture.keylogfile import KeyLogFile
 from kinspect.capture.livecapture import CaptureSettings, Live, OngoingCapture, interface_names, open_rings
-from kinspect.capture.privileges import drop
+from kinspect.capture.privileges import drop, drop_capabilities
 from kinspect.capture.ring import BLOCK_BYTES, MOST_RING_BYTES, RING_BYTES
 from kinspect.capture.rotation import Rotation
 from kinspect.capture.save import SaveOptions
@@ -300,8 +300,9 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
     if os.geteuid() == 0:
         preload(values)
     if os.geteuid() == 0 or not streamed:
-        # Without any, this would only keep a command of --from from getting some (sudo).
         drop()
+    else:
+        drop_capabilities(for_good=False)
     if values["explore"]:
         need("explore", "the explorer")
     every = stats_interval(values)

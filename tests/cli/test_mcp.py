@@ -7,7 +7,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from mcp import Client, StdioServerParameters
+from mcp import Client, StdioServerParameters, stdio_client
 from support.captures import CAPTURES
 from support.questions import questions, shown
 
@@ -62,7 +62,7 @@ def test_over_stdio(tmp_path):
     )
 
     async def session():
-        async with Client(parameters) as client:
+        async with Client(stdio_client(parameters)) as client:
             assert "schema" in {each.name for each in (await client.list_tools()).tools}
             read = await client.call_tool("read", {"captures": [ONE], "api": ["Fetch"], "rows": 1})
             refused = await client.call_tool("read", {"captures": ["../" + ONE]})

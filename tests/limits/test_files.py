@@ -58,6 +58,8 @@ ALLOWED = {
     "spark/streaming/streamoutput.py": {"write_text"},
     # Makes a file anew that --force overwrites.
     "ownfile.py": {"unlink"},
+    # Starts the command that the user gave as --from.
+    "capture/sender.py": {"Popen"},
     # Deletes files that the run itself made: the oldest of those it was told to keep.
     "capture/save.py": {"unlink"},
     # Gives a compressed file its name, once it is whole; deletes what it was made of, and the oldest.
@@ -74,6 +76,12 @@ ALLOWED = {
 ALLOWED_MODULES = {
     # The system's calls that give rights up, which Python has not.
     "capture/privileges.py": {"ctypes"},
+    # Starts the command that the user gave as --from, without a shell.
+    "capture/sender.py": {"subprocess"},
+    # Starts kubectl, with names that the user and the cluster gave.
+    "cli/kubectlplugin.py": {"subprocess"},
+    # Starts kinspect, with arguments that were checked.
+    "cli/mcpserver.py": {"subprocess"},
 }
 
 

@@ -200,6 +200,19 @@ def test_dropped_rights_cannot_be_regained():
     subprocess.run([sys.executable, "-c", CANNOT], check=True)
 
 
+WITHOUT_CAPABILITIES = """
+from pathlib import Path
+from kinspect.capture import privileges
+privileges.drop_capabilities(for_good=False)
+print(*[line for line in Path("/proc/self/status").read_text().splitlines() if line[:6] in ("CapEff", "NoNewP")])
+"""
+
+
+def test_a_command_of_from_may_still_be_one_of_sudo():
+    told = subprocess.run([sys.executable, "-c", WITHOUT_CAPABILITIES], check=True, stdout=subprocess.PIPE)
+    assert told.stdout.split() == [b"CapEff:", b"0" * 16, b"NoNewPrivs:", b"0"]
+
+
 def test_what_cannot_be_dropped_ends_it(live):
     # A group that may not be: the system refuses it.
     refused = {**AS_IF_BY_SUDO, "SUDO_GID": str(2**32 - 1)}
