@@ -28,6 +28,7 @@ OTHER_COMMANDS = frozenset(
         "explore",
         "export",
         "live",
+        "mcp",
         "pipeline",
         "read",
         "records",
