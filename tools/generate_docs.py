@@ -51,6 +51,7 @@ HAND_WRITTEN = (
     DOCS / "telemetry.md",
     DOCS / "export.md",
     DOCS / "diff.md",
+    DOCS / "check.md",
 )
 # ---------------------------------------------------------------------- Markdown
 
