@@ -25,6 +25,8 @@ QUESTIONS = {
     "why does the group rebalance": "guide/why-was-this-group-rebalanced",
     "why is my producer not idempotent": "guide/is-a-client-badly-configured",
     "how do I share a capture without secrets": "export/hand-on-a-capture-without-its-data",
+    "junit report of all my rules": "check",
+    "give an assistant access to captures": "mcp",
     "how long does a record take": "guide/how-long-do-records-take-to-reach-a-consumer",
 }
 FIRST = 3

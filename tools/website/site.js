@@ -1,19 +1,26 @@
-// The search finds pages that have all words of a query, or words that begin as they do: those of a question that say
-// nothing are left out, and endings.
+// The search finds pages that have all words of a query, or words that begin as they do. So words of a question that say
+// nothing are left out, and endings; and where no page has all of the others, as few of them as possible, short ones first.
 const EMPTY = new Set(
   ("a an and any are be been by can could did do does find for from get had has have how i if in instead into is it its many " +
     "me mean means much my need needs of on or our show so than that the their them there these they this those to use used " +
     "was we were what when where which who whose why will with would you your").split(" "),
 );
 const ENDING = /(?<=^\w{3,})(ings?|ed|e?s)$/i;
-const SEARCH = 2; // the kind of message that has a query
+const MOST = 6; // words that are left out in turn
+const QUERY = 2; // kinds of messages
+const HITS = 3;
 
-const plain = (message) => {
-  if (message.type !== SEARCH) return message;
-  const words = message.data.input.split(/\s+/).filter((word) => word);
-  const kept = words.filter((word) => !EMPTY.has(word.toLowerCase().replace(/\W+$/, "")));
-  const input = (kept.length ? kept : words).map((word) => word.replace(ENDING, "")).join(" ");
-  return { ...message, data: { ...message.data, input } };
+// All that is asked for a question, one after the other until there are hits.
+const queries = (question) => {
+  const words = question.split(/\s+/).filter((word) => word);
+  const telling = words.filter((word) => !EMPTY.has(word.toLowerCase().replace(/\W+$/, "")));
+  const kept = (telling.length ? telling : words).map((word) => word.replace(ENDING, ""));
+  let all = [kept];
+  for (const word of kept.slice(0, MOST)) all = all.concat(all.map((some) => some.filter((each) => each !== word)));
+  return all
+    .map((some) => some.join(" "))
+    .filter((query, at) => query || at === 0)
+    .sort((one, other) => other.split(" ").length - one.split(" ").length || other.length - one.length);
 };
 
 // Browsers start no worker for a page that was opened as a file: the search then runs in a hidden frame.
@@ -40,8 +47,34 @@ class FrameWorker {
 }
 
 window.Worker = class extends (location.protocol === "file:" ? FrameWorker : window.Worker) {
+  set onmessage(handler) {
+    super.onmessage = (event) => {
+      const { type, data } = event.data;
+      if (type === HITS) {
+        this.asked -= 1;
+        if (this.asked) return; // another question came since
+        if (!data.items.length && this.left.length) {
+          this.ask();
+          return;
+        }
+      }
+      handler?.(event);
+    };
+  }
+
   postMessage(message) {
-    super.postMessage(plain(message));
+    if (message.type !== QUERY) {
+      super.postMessage(message);
+      return;
+    }
+    this.message = message;
+    this.left = queries(message.data.input);
+    this.ask();
+  }
+
+  ask() {
+    this.asked = (this.asked ?? 0) + 1;
+    super.postMessage({ ...this.message, data: { ...this.message.data, input: this.left.shift() } });
   }
 };
 
