@@ -13,6 +13,7 @@ from operator import itemgetter
 from typing import Any
 
 import cbor2
+import pyarrow as pa
 from pyspark.accumulators import AccumulatorParam
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.classic.dataframe import DataFrame as Classic
@@ -23,17 +24,18 @@ from kinspect.kafka.wire.learnednames import UNRESOLVED_KEPT, LearnedNames
 from kinspect.model import FRAME_BITS, Caps, Counts, added
 from kinspect.pipeline import EndPlace, RunEnd, summary_line
 from kinspect.spark.chunkmerge import Bases
-from kinspect.spark.decodepass import PIECE, RunContext, decoding, learning
+from kinspect.spark.decodepass import PIECE, NamingTask, RunContext, Task, decoding, learning
 from kinspect.spark.scan import assembling, scanning
 from kinspect.spark.schemas import spark_schema
 from kinspect.spark.shuffle import EARLIEST, FRAGMENT, ROWS, SORTED_BY
 from kinspect.spark.sparksession import own_session
 from kinspect.spark.splits import LAST_TIMES, SPLIT_BYTES, Split, SplitReport, plan, shares
-from kinspect.spark.storage import everywhere, expand, is_url, length, shown
+from kinspect.spark.storage import Target, everywhere, expand, is_url, length, shown
+from kinspect.spark.writepass import TOLD, writing
 from kinspect.tables.request import Request
 from kinspect.tables.rows import UnreadInput
 from kinspect.tables.tablenames import CONNECTIONS
-from kinspect.tables.taggedrows import COUNTED, PART, SUMMARY, UNKNOWN, merging, tagged_schema
+from kinspect.tables.taggedrows import COUNTED, PART, SUMMARY, UNKNOWN, merging, tagged, tagged_schema
 
 _MOST_TASKS = 20_000
 """Most splits, and most decoding tasks. The driver keeps a bit for each pair: 50 MB at most."""
@@ -202,10 +204,20 @@ class Captures:
 
     def decoded(self, request: Request) -> DataFrame:
         """Rows of all tables of a request, each in the column of its table, and summaries."""
+        make, schema = self._decoding(request), tagged_schema(request)
+        return self._decode(lambda found: tagged(make(found), schema), schema)
+
+    def written(self, request: Request, target: Target) -> DataFrame:
+        """Rows of all tables of a request as files in a folder, by the tasks that decode, which tell of them."""
+        return self._decode(writing(self._decoding(request), target), TOLD)
+
+    def _decoding(self, request: Request) -> NamingTask:
         request = replace(request, caps=self._caps)
         self._learn(request)
-        dealt = shuffled_once(self._spark, self._dealt)
-        return dealt.mapInArrow(decoding(self._run, request), spark_schema(tagged_schema(request)))
+        return decoding(self._run, request)
+
+    def _decode(self, task: Task, schema: pa.Schema) -> DataFrame:
+        return shuffled_once(self._spark, self._dealt).mapInArrow(task, spark_schema(schema))
 
     def answers(self, decoded: DataFrame, request: Request, summary: dict[str, Any]) -> list[dict[str, Any]]:
         """Objects of a request's answers, in their order, of the decoded rows. `summary`: as `summary` gives it."""

@@ -1,24 +1,26 @@
-"""Tables that a job or stream writes: staged by Spark, counted, and committed together."""
+"""Tables that a job or stream writes: staged by tasks, counted, and committed together."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import date
 from typing import Any
+from uuid import uuid4
 
-from pyspark.sql import DataFrame, Observation, SparkSession
-from pyspark.sql.functions import count, lit
-from pyspark.sql.types import StructType
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 
 from kinspect.errors import KinspectError
 from kinspect.spark.failure import raised_by_spark
 from kinspect.spark.folder import Folder
 from kinspect.spark.schemas import spark_schema
+from kinspect.spark.storage import Target, opening_in, written_to
+from kinspect.spark.writepass import TOLD, WRITTEN, files_of, named, writing
 from kinspect.tables.aggregates import QUERIES
-from kinspect.tables.answertables import PLACE, table_of
-from kinspect.tables.arrowcolumns import DATE, PROBLEM_ROWS
-from kinspect.tables.committedfolder import MANIFEST
+from kinspect.tables.answertables import table_of
+from kinspect.tables.committedfolder import MANIFEST, Dates
 from kinspect.tables.lock import LOCK
+from kinspect.tables.parquet import PartFile, PartFiles, problem_rows
 from kinspect.tables.request import Request
 from kinspect.tables.rows import UnreadInput
 from kinspect.tables.tablenames import (
@@ -40,69 +42,95 @@ _LOGS = {DELTA: DELTA_LOG, "iceberg": "metadata"}
 
 
 class StagingFolder(Folder):
-    """A folder of tables, with a staging folder in it that Spark writes to."""
+    """A folder of tables, with a staging folder in it for the files of tasks, of which those count that are taken."""
 
-    def __init__(self, spark: SparkSession, path: str, table_format: str, one_file: bool = False) -> None:
-        """`one_file`: all rows of a date go into one file; else Spark's `advisoryPartitionSizeInBytes` sizes files."""
+    def __init__(self, spark: SparkSession, path: str, table_format: str) -> None:
         super().__init__(spark, path)
         self.table_format = table_format
         self.check_store()
-        self._one_file = one_file
-        self._written: dict[str, int] = {}
+        self._forget()
 
-    def write(self, name: str, rows: DataFrame, made: int | None = None) -> None:
-        """Stages a table, in folders by date and sorted by time. `made`: the number of rows, for `check`; None: that of
-        the rows as they are written."""
-        by = [column for column in (DATE, "timestamp_ns", "minute", PLACE) if column in rows.columns]
-        target = self.address(*self._staging, name)
-        dealt = rows.repartition(DATE) if self._one_file else rows.repartitionByRange(*by)
-        seen = Observation()
-        counted = dealt.sortWithinPartitions(*by).observe(seen, count(lit(1)).alias("rows"))
-        counted.write.partitionBy(DATE).mode("overwrite").parquet(target)
-        self._written[name] = seen.get["rows"] if made is None else made
+    def _forget(self) -> None:
+        self._files: list[PartFile] = []
+        self._made: dict[str, int] = {}
 
-    def write_table(self, name: str, decoded: DataFrame, rows: int) -> None:
-        """Stages the decoded rows of a table. `rows`: their number by the summaries, for `check`."""
-        self.write(name, decoded.where(f"{name} is not null").select(f"{name}.*"), rows)
+    @property
+    def staging(self) -> Target:
+        """Where tasks write their files."""
+        return self.target(*self._staging)
+
+    def take(self, files: Iterable[PartFile], made: Mapping[str, int]) -> None:
+        """Takes staged files. `made`: the number of rows of each table, for `check`."""
+        self._files += files
+        self._made |= made
+
+    def write(self, name: str, rows: DataFrame) -> None:
+        """Stages rows of Spark's as a table."""
+        told = rows.mapInArrow(writing(named(name), self.staging), spark_schema(TOLD))
+        files = files_of(told.select(WRITTEN).collect())
+        self.take(files, {name: sum(file.rows for file in files)})
+
+    def _write_own(self, name: str, rows: pa.StructArray) -> None:
+        """Stages rows of this process as a table."""
+        files = PartFiles(opening_in(self.staging), uuid4().hex, sorts=True)
+        with written_to(self.staging):
+            files.add(name, rows)
+            self.take(files.close(), {name: len(rows)})
+
+    def staged(self) -> Dates:
+        found: Dates = {name: {} for name in self._made}
+        for file in self._files:
+            found[file.table].setdefault(file.folder, {})[file.name] = file.size
+        return found
 
     def discard(self) -> None:
         """Deletes the staged tables."""
         self.delete(*self._staging)
-        self._written = {}
+        self._forget()
 
     def check(self) -> None:
-        """Raises KinspectError if the staged tables do not have all decoded rows."""
-        for name, rows in self._written.items():
-            # Without columns a task reads only the files' footers.
-            there = self._spark.read.schema(StructType()).parquet(self.address(*self._staging, name)).count()
-            if there != rows:
+        """Raises KinspectError if the files that were taken do not have all rows, or are not seen here."""
+        there = dict.fromkeys(self._made, 0)
+        seen = {
+            (name, day): self.files(*self._staging, name, day)
+            for name, days in self.staged().items()
+            for day in days
+        }
+        for file in self._files:
+            is_whole = seen[file.table, file.folder].get(file.name) == file.size
+            there[file.table] += file.rows if is_whole else 0
+        for name, rows in self._made.items():
+            if there[name] != rows:
                 raise KinspectError(
-                    f"{self.path}: has {counted(there, 'row')} of {name} where {rows:,} were written; all executors and"
-                    " the driver must see the same folder, and no other run may write there at the same time"
+                    f"{self.path}: has {counted(there[name], 'row')} of {name} where {rows:,} were written; all"
+                    " executors and the driver must see the same folder, and no other run may write there at the same"
+                    " time"
                 )
 
     def write_problems(self, unread: list[UnreadInput], request: Request, day: date | None) -> None:
         """Stages the table `problems` if there are unread inputs. `day`: the date of its rows."""
         if unread:
-            rows = [one.row(request.run_id, request.capture_point, day) for one in unread]
-            self.write(PROBLEMS, self._spark.createDataFrame(rows, spark_schema(PROBLEM_ROWS)), len(rows))
+            rows = (one.row(request.run_id, request.capture_point, day) for one in unread)
+            self._write_own(PROBLEMS, problem_rows(rows))
 
     def write_answer(self, found: dict[str, Any], request: Request, day: date | None) -> int:
         """Stages the table of an answer, given its object; returns the number of rows. `day`: their date."""
         table = table_of(found["answer"])
         rows = table.rows(found["rows"], request.run_id, request.capture_point, day)
-        self.write(
-            table.name,
-            self._spark.createDataFrame(rows, spark_schema(table.schema, table.comments)),
-            len(rows),
-        )
+        self._write_own(table.name, rows)
         return len(rows)
 
     def write_sums(self, request: Request, *days: str) -> None:
         """Stages the aggregates of exchanges: those in the folders `days`, or without any all that are staged."""
         table = (EXCHANGES,) if days else (*self._staging, EXCHANGES)
+        own = [
+            self.address(*table, file.folder, file.name) for file in self._files if file.table == EXCHANGES
+        ]
+        paths = self.paths_of(EXCHANGES, days) if days else own
+        self.take((), dict.fromkeys(QUERIES, 0))
+        if not paths:
+            return
         schema = spark_schema(request.open()[EXCHANGES].schema)
-        paths = self.paths_of(EXCHANGES, days) if days else [self.address(*table)]
         rows = self._spark.read.schema(schema).option("basePath", self.address(*table)).parquet(*paths)
         for name, query in QUERIES.items():
             text = query.replace("FROM exchanges", "FROM {exchanges}")

@@ -16,10 +16,11 @@ from kinspect.protocol import schema
 from kinspect.run import IslandRun
 from kinspect.spark.chunkmerge import Bases, ChunkMerge, islands
 from kinspect.tables.request import Request
-from kinspect.tables.taggedrows import TaggedRows
+from kinspect.tables.taggedrows import NamedRows, TaggedRows
 from kinspect.tls.keylog import KeyLog
 
 Task = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+NamingTask = Callable[[Iterable[pa.RecordBatch]], Iterator[NamedRows]]
 
 PIECE = pa.schema([("piece", pa.binary())])
 
@@ -74,10 +75,10 @@ def learning(run: RunContext, request: Request) -> Task:
     return task
 
 
-def decoding(run: RunContext, request: Request) -> Task:
+def decoding(run: RunContext, request: Request) -> NamingTask:
     """A task that gives the rows of its islands, then a summary."""
 
-    def task(found: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def task(found: Iterable[pa.RecordBatch]) -> Iterator[NamedRows]:
         schema.lay_over(request.definitions)
         names = request.known_names()
         names.add(*run.names)

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from kinspect.errors import KinspectError
 from kinspect.ownfile import folder_of
-from kinspect.spark.storage import RENAMES, check_store
+from kinspect.spark.storage import RENAMES, Target, check_store, opening_in
 from kinspect.tables.committedfolder import CommittedFolder
 from kinspect.tables.lock import LOCK, FileLock
 from kinspect.tables.openfolder import put_text_in
@@ -70,6 +70,12 @@ class Folder(CommittedFolder):
             child.getPath().getName(): None if child.isDirectory() else int(child.getLen()) for child in found
         }
 
+    def target(self, *names: str) -> Target:
+        """A folder below, for tasks."""
+        url = self._at(*names).toUri()
+        store = None if self._scheme == "file" else f"{self._scheme}://{url.getAuthority() or ''}/"
+        return Target(store, str(url.getPath()))
+
     @property
     def _scheme(self) -> str:
         return str(self._root.toUri().getScheme())
@@ -77,6 +83,7 @@ class Folder(CommittedFolder):
     def check_store(self) -> None:
         """Raises KinspectError if tables cannot be put in place on this file system."""
         check_store(self.path, self._scheme, self.table_format)
+        opening_in(self.target())
         if self.table_format == DELTA:
             from kinspect.tables import deltalog
 

@@ -16,6 +16,7 @@ from kinspect.spark.commit import JobOutput
 from kinspect.spark.failure import raised_in_task
 from kinspect.spark.sparksession import own_session
 from kinspect.spark.storage import check_out
+from kinspect.spark.writepass import WRITTEN, files_of
 from kinspect.tables.request import Request
 from kinspect.tables.tablenames import EXCHANGES, PARQUET, PROBLEMS, answer_table
 
@@ -77,15 +78,14 @@ def _check_read(errors: list[CaptureError]) -> None:
 
 def _write(captures: Captures, request: Request, output: JobOutput, step: Callable[[str], None]) -> JobResult:
     step(f"decoding {', '.join((*request.tables, *request.answers))}")
-    decoded = captures.decoded(request).persist(StorageLevel.DISK_ONLY)
+    told = captures.written(request, output.staging).persist(StorageLevel.DISK_ONLY)
     try:
-        summary, rows = captures.summary(decoded)
-        for name in request.tables:
-            step(f"writing {name}")
-            output.write_table(name, decoded, rows.get(name, 0))
-        answers = captures.answers(decoded, request, summary) if request.answers else []
+        summary, rows = captures.summary(told)
+        files = files_of(told.select(WRITTEN).collect())
+        output.take(files, {name: rows.get(name, 0) for name in request.tables})
+        answers = captures.answers(told, request, summary) if request.answers else []
     finally:
-        decoded.unpersist()
+        told.unpersist()
     if EXCHANGES in request.tables:
         step("adding up")
         output.write_sums(request)

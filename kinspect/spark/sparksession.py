@@ -24,11 +24,10 @@ _PYTHON = "PYSPARK_PYTHON"
 """The variable that names the Python of Spark's tasks; without it they run any `python3`."""
 SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(8 * 1024 * 1024),
     "spark.sql.adaptive.enabled": "true",
 }
-"""Settings of a session that writes tables: times that all readers understand, batches that fit a task, and shuffles
+"""Settings of a session that writes tables: dates in UTC, batches that fit a task, and shuffles
 that run as soon as their rows are needed."""
 
 OWN_EXECUTOR = {"spark.storage.blockManagerHeartbeatTimeoutMs": "3650d"}

@@ -6,18 +6,20 @@ import glob
 import os
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from io import FileIO
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 from urllib.parse import quote
 
-from pyarrow import ArrowException, fs
+from pyarrow import ArrowException, NativeFile, fs
 
 from kinspect.capture.source import input_size, unreadable
 from kinspect.errors import CaptureError, KinspectError, UnreadableError
 from kinspect.extras import need
 from kinspect.output.escape import printable
+from kinspect.tables.parquet import OpenFile
 from kinspect.tables.tablenames import DELTA
 
 _WILD = frozenset("*?[")
@@ -29,8 +31,8 @@ _PATTERN = frozenset("*?[]{}")
 _USER = re.compile(r"^([^/@:]*:(?!\d*/).*?@|[^/]*@)")
 # Characters that need no escape in a URL's path (RFC 3986 pchar), beside letters and digits.
 _AS_THEY_ARE = "-._~!$&'()*+,;=:@"
-RENAMES = frozenset({"file", "hdfs", "webhdfs", "swebhdfs"})
-"""Schemes of the stores that rename a file or folder in one step: disks, and HDFS."""
+RENAMES = frozenset({"file", "hdfs"})
+"""Schemes of the stores for tables: they rename a file or folder in one step, and PyArrow writes to them."""
 
 
 def expand(paths: list[str]) -> list[str]:
@@ -74,8 +76,7 @@ def check_store(folder: str, scheme: str, table_format: str) -> None:
     """Raises KinspectError if tables of a format cannot be put in place in a store, by the scheme of its URLs."""
     if scheme not in RENAMES:
         raise KinspectError(
-            f"{shown(folder)}: {scheme} renames nothing in one step, as tables need; choose another --out, on disks or"
-            " HDFS"
+            f"{shown(folder)}: {scheme} is no store for tables, which need a disk or hdfs://; choose another --out"
         )
     if table_format == DELTA and scheme != "file":
         raise KinspectError(
@@ -100,6 +101,34 @@ def check_out(folder: str, table_format: str) -> None:
         )
     if is_url(folder):
         check_store(folder, folder.partition("://")[0].lower(), table_format)
+
+
+class Target(NamedTuple):
+    """A folder for files of tables: the URL of its store, None for disks, and its path there."""
+
+    store: str | None
+    path: str
+
+
+def opening_in(target: Target) -> OpenFile:
+    """Makes files in a folder of a store. Raises CaptureError for a store that PyArrow does not know."""
+    system = fs.LocalFileSystem() if target.store is None else _file_system(target.store)[0]
+
+    def open_file(*names: str) -> NativeFile:
+        path = "/".join((target.path, *names))
+        system.create_dir(path.rpartition("/")[0])
+        return system.open_output_stream(path)
+
+    return open_file
+
+
+@contextmanager
+def written_to(target: Target) -> Iterator[None]:
+    """Context in which errors of writing are KinspectErrors."""
+    try:
+        yield
+    except (OSError, ArrowException) as error:
+        raise KinspectError(f"{target.path}: cannot be written: {_told(error)}") from error
 
 
 class ListedFile(NamedTuple):
@@ -243,7 +272,10 @@ def _url_glob(url: str) -> list[str]:
     return sorted(file.path for file in files if fnmatchcase(file.name, pattern))
 
 
+def _told(error: Exception) -> str:
+    return (isinstance(error, OSError) and error.strerror) or str(error)
+
+
 def _clear(path: str, error: Exception) -> UnreadableError:
-    text = (isinstance(error, OSError) and error.strerror) or str(error)
-    text = " ".join(text.replace(path, shown(path)).split())
+    text = " ".join(_told(error).replace(path, shown(path)).split())
     return UnreadableError(f"{shown(path)}: cannot be read: {text}")

@@ -36,11 +36,13 @@ class AnswerTable(NamedTuple):
     schema: pa.Schema
     comments: dict[str, str]
 
-    def rows(self, rows: list[Row], run_id: str, capture_point: str | None, day: date | None) -> pa.Table:
+    def rows(
+        self, rows: list[Row], run_id: str, capture_point: str | None, day: date | None
+    ) -> pa.StructArray:
         """The answer's rows as rows of the table, with the date `day`."""
         run = {"run_id": run_id, "capture_point": capture_point, "schema_version": SCHEMA_VERSION, DATE: day}
         made = [_struct({**row, PLACE: place, **run}, self.schema) for place, row in enumerate(rows)]
-        return pa.Table.from_pylist(made, self.schema)
+        return pa.array(made, pa.struct(list(self.schema)))
 
 
 def table_of(answer: str) -> AnswerTable:

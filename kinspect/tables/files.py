@@ -17,9 +17,9 @@ from kinspect.output.escape import printable
 from kinspect.sink import RunInput, Sink, SinkReport
 from kinspect.tables.builder import TableBuilder
 from kinspect.tables.openfolder import TableFolder
-from kinspect.tables.parquet import PartFiles, problem_rows
+from kinspect.tables.parquet import PartFiles, opening_below, problem_rows
 from kinspect.tables.rows import Table, UnreadInput, open_table
-from kinspect.tables.tablenames import DEFAULT_TABLES, PROBLEMS, RECORD_ROWS, RECORDS, TABLES
+from kinspect.tables.tablenames import DATE_FOLDER, DEFAULT_TABLES, PROBLEMS, RECORD_ROWS, RECORDS, TABLES
 from kinspect.wording import counted
 
 EVERY_SECONDS = 60.0
@@ -49,7 +49,7 @@ class TableFiles(Sink):
         self._run_id = uuid4().hex
         self._builder = TableBuilder(tables, self._run_id, None)
         self._folder = TableFolder(opening.path or "", opening.force)
-        self._files = PartFiles(self._folder.staging, self._run_id)
+        self._files = PartFiles(opening_below(self._folder.staging), self._run_id)
         self._due = time.monotonic() + EVERY_SECONDS if opening.rolls else None
         self._rows: dict[str, int] = dict.fromkeys(tables, 0)
         self._dates: dict[str, set[str]] = {name: set() for name in tables}
@@ -71,13 +71,13 @@ class TableFiles(Sink):
 
     def follow(self, number: int) -> Sink:
         """Write into the same folder beside others."""
-        self._files = PartFiles(self._folder.staging, f"{self._run_id}-{number}")
+        self._files = PartFiles(opening_below(self._folder.staging), f"{self._run_id}-{number}")
         return self
 
     def part(self) -> Any:
         """Number of rows and dates by table; the rows are in files."""
         self._write()
-        return {"rows": self._builder.made, "dates": {n: sorted(d) for n, d in self._files.dates.items()}}
+        return {"rows": self._builder.made, "dates": {n: sorted(d) for n, d in self._dates.items()}}
 
     def merge(self, part: Any) -> None:
         for name, rows in part["rows"].items():
@@ -103,7 +103,8 @@ class TableFiles(Sink):
     def _write(self) -> None:
         for name, rows in self._builder.rest():
             self._files.add(name, rows)
-        self._files.close()
+        for file in self._files.close():
+            self._dates[file.table].add(file.folder.removeprefix(DATE_FOLDER))
 
     def _told(self, name: str) -> str:
         return f"{counted(self._rows[name], 'row')}, dates {', '.join(sorted(self._dates[name])) or 'none'}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import date
 from typing import NamedTuple
 
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kinspect.ownfile import make
+from kinspect.tables.answertables import PLACE
 from kinspect.tables.arrowcolumns import DATE, PROBLEM_ROWS
 from kinspect.tables.openfolder import opened_below
 from kinspect.tables.tablenames import DATE_FOLDER, NO_DATE
@@ -25,9 +26,23 @@ OPEN_FILES = 32
 FILE_GROUPS = 32
 """Row groups after which a file is closed."""
 COMPRESSION = "zstd"
+_TIMES = ("timestamp_ns", "minute", PLACE)
+"""Columns that sort a table's rows; each table has one of them at most."""
 
 Part = tuple[str, date | None]
 """A table, and the date of some of its rows; None: rows without one."""
+OpenFile = Callable[[str, str, str], pa.NativeFile]
+"""Makes a file to write to, given the names of its table, of the folder of its date, and its own."""
+
+
+class PartFile(NamedTuple):
+    """A file of rows: names of its table, of the folder of its date and its own, its size in bytes, and its rows."""
+
+    table: str
+    folder: str
+    name: str
+    size: int
+    rows: int
 
 
 class DatedRows(NamedTuple):
@@ -47,20 +62,29 @@ def by_date(table: str, rows: pa.RecordBatch) -> Iterator[DatedRows]:
         yield DatedRows((table, day.as_py()), rest if len(days) == 1 else rest.filter(chosen))
 
 
-class PartFiles:
-    """Files of rows below `folder`, which is open, named after the run and the process that writes them. Bounded in
-    memory, and in the number of open files. `dates`: by table, the dates that have rows, as the folders are named."""
+class _Writing(NamedTuple):
+    """A file that is written, and the rows of each of its row groups."""
 
-    def __init__(self, folder: int, name: str) -> None:
-        self._folder = folder
+    name: tuple[str, str, str]
+    out: pa.NativeFile
+    writer: pq.ParquetWriter
+    groups: list[int]
+
+
+class PartFiles:
+    """Files of rows, made by `open_file`, with `name` in their names: that of the run and the process that writes them.
+    Bounded in memory, and in the number of open files. `sorts`: the rows of a row group are sorted by time."""
+
+    def __init__(self, open_file: OpenFile, name: str, sorts: bool = False) -> None:
+        self._open_file = open_file
         self._name = name
+        self._sorts = sorts
         self._number = 0
         self._waiting: dict[Part, list[pa.RecordBatch]] = {}
         self._bytes: dict[Part, int] = {}
         # The one that was written longest ago is the first.
-        self._open: dict[Part, pq.ParquetWriter] = {}
-        self._groups: dict[Part, int] = {}
-        self.dates: dict[str, set[str]] = {}
+        self._open: dict[Part, _Writing] = {}
+        self._closed: list[PartFile] = []
 
     def add(self, table: str, rows: pa.StructArray) -> None:
         """Take rows of a table."""
@@ -73,41 +97,56 @@ class PartFiles:
         while sum(self._bytes.values()) > HELD_BYTES:
             self._write(max(self._bytes, key=self._bytes.__getitem__))
 
-    def close(self) -> None:
-        """Write what waits, and close all files; more rows begin new ones."""
+    def close(self) -> list[PartFile]:
+        """Write what waits, and close all files; more rows begin new ones. Returns those closed since the last time."""
         for part in [*self._waiting]:
             self._write(part)
         for part in [*self._open]:
             self._close(part)
+        closed, self._closed = self._closed, []
+        return closed
 
     def _write(self, part: Part) -> None:
         # Taken out first: a run that is broken off here must not write them twice.
-        rows = self._waiting.pop(part)
+        rows = pa.Table.from_batches(self._waiting.pop(part))
         del self._bytes[part]
-        writer = self._open.pop(part, None) or self._begin(part, rows[0].schema)
-        self._open[part] = writer
-        writer.write_table(pa.Table.from_batches(rows), row_group_size=GROUP_ROWS)
-        self._groups[part] += 1
-        if self._groups[part] >= FILE_GROUPS:
+        if self._sorts and (by := [name for name in _TIMES if name in rows.column_names]):
+            rows = rows.combine_chunks().sort_by([(name, "ascending") for name in by])
+        self._open[part] = file = self._open.pop(part, None) or self._begin(part, rows.schema)
+        file.writer.write_table(rows, row_group_size=GROUP_ROWS)
+        file.groups.append(len(rows))
+        if len(file.groups) >= FILE_GROUPS:
             self._close(part)
 
-    def _begin(self, part: Part, schema: pa.Schema) -> pq.ParquetWriter:
+    def _begin(self, part: Part, schema: pa.Schema) -> _Writing:
         if len(self._open) >= OPEN_FILES:
             self._close(next(iter(self._open)))
         table, day = part
-        with opened_below(self._folder, table, f"{DATE_FOLDER}{day or NO_DATE}", make=True) as folder:
-            made = make(f"part-{self._number:05}-{self._name}.parquet", folder=folder)
+        name = table, f"{DATE_FOLDER}{day or NO_DATE}", f"part-{self._number:05}-{self._name}.parquet"
         self._number += 1
-        self.dates.setdefault(table, set()).add(str(day or NO_DATE))
-        self._groups[part] = 0
+        out = self._open_file(*name)
+        return _Writing(name, out, pq.ParquetWriter(out, schema, compression=COMPRESSION), [])
+
+    def _close(self, part: Part) -> None:
+        file = self._open.pop(part)
+        file.writer.close()
+        self._closed.append(PartFile(*file.name, file.out.tell(), sum(file.groups)))
+        file.out.close()
+
+
+def opening_below(folder: int) -> OpenFile:
+    """Makes files below an open folder on a disk, for their owner alone."""
+
+    def open_file(*names: str) -> pa.NativeFile:
+        with opened_below(folder, *names[:-1], make=True) as below:
+            made = make(names[-1], folder=below)
         try:
-            # A path, not a file of Python: a signal must not break off a write in the middle.
-            return pq.ParquetWriter(f"/dev/fd/{made}", schema, compression=COMPRESSION)
+            # Not a file of Python: a signal must not break off a write in the middle.
+            return pa.OSFile(f"/dev/fd/{made}", "wb")
         finally:
             os.close(made)
 
-    def _close(self, part: Part) -> None:
-        self._open.pop(part).close()
+    return open_file
 
 
 def problem_rows(rows: Iterable[tuple[object, ...]]) -> pa.StructArray:

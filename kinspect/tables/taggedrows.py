@@ -1,4 +1,4 @@
-"""A share of a run's lines as rows of one schema: rows of all tables, parts of answers, and a summary."""
+"""A share of a run's lines as named rows: those of all tables, parts of answers, and a summary."""
 
 from __future__ import annotations
 
@@ -23,22 +23,30 @@ CONNECTION = "connection"
 UNKNOWN = "unknown_to_filters"
 PART = pa.schema([("answer", pa.string()), ("state", pa.binary())])
 """A part of an answer, by its name: `Answer.to_bytes`."""
+NamedRows = tuple[str, pa.Array]
+"""Some rows, with the name of their table; `COUNTED`: parts of answers; `SUMMARY`: one summary, as CBOR."""
 
 
 def tagged_schema(request: Request) -> pa.Schema:
-    """Columns of `TaggedRows`: a struct for each table, one for parts of answers, and a summary. Only one of them is
-    not null in a row."""
+    """A column for each name of the rows of `TaggedRows`: a struct for each table, one for parts of answers, and a
+    summary."""
     tables = [(name, pa.struct(list(table.schema))) for name, table in request.open().items()]
     return pa.schema([*tables, (COUNTED, pa.struct(list(PART))), (SUMMARY, pa.binary())])
 
 
+def tagged(found: Iterable[NamedRows], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Named rows as rows of one schema. The column that is not null is that of their name."""
+    for name, rows in found:
+        arrays = [rows if kind.name == name else pa.nulls(len(rows), kind.type) for kind in schema]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
 class TaggedRows:
-    """Rows of all tables made from lines, and parts of answers. The column that is not null names the row's table."""
+    """Rows of all tables made from lines, parts of answers, and a summary, by their names."""
 
     def __init__(self, request: Request, start: int | None) -> None:
         passes = request.filter()
         passes.start = start
-        self._schema = tagged_schema(request)
         self._answers = request.open_answers()
         counted = AnswerCounter(self._answers)
         counted.serve(passes)
@@ -49,9 +57,9 @@ class TaggedRows:
         self.totals: dict[str, Any] = {}
         self.unresolved: set[str] = set()
 
-    def add(self, lines: Iterable[Line]) -> Iterator[pa.RecordBatch]:
-        """Takes lines; gives full batches."""
-        return self._tagged(self._builder.add(self._chosen(lines)))
+    def add(self, lines: Iterable[Line]) -> Iterator[NamedRows]:
+        """Takes lines; gives full arrays of rows."""
+        return self._builder.add(self._chosen(lines))
 
     def _chosen(self, lines: Iterable[Line]) -> Iterator[Line]:
         """The lines that pass the filter, counted for the answers."""
@@ -70,24 +78,17 @@ class TaggedRows:
                 continue
             yield line
 
-    def rest(self) -> Iterator[pa.RecordBatch]:
-        """Gives the batches that are not full, and the parts of answers."""
-        yield from self._tagged(self._builder.rest())
+    def rest(self) -> Iterator[NamedRows]:
+        """Gives the arrays that are not full, and the parts of answers."""
+        yield from self._builder.rest()
         if self._answers:
-            yield from self._tagged([(COUNTED, pa.array(_parts(self._answers), pa.struct(list(PART))))])
+            yield COUNTED, pa.array(_parts(self._answers), pa.struct(list(PART)))
 
-    def summary(self, **more: Any) -> pa.RecordBatch:
-        """The summary row: number of rows, totals and unresolved topic ids as CBOR, and the values of `more`."""
+    def summary(self, **more: Any) -> NamedRows:
+        """The summary: number of rows, totals and unresolved topic ids, and the values of `more`."""
         totals = added(self.totals, {UNKNOWN: self._passes.unknown})
         sums = {"rows": self._builder.made, "totals": totals, "unresolved": sorted(self.unresolved)}
-        told = pa.array([cbor2.dumps({**sums, **more})], pa.binary())
-        (batch,) = self._tagged([(SUMMARY, told)])
-        return batch
-
-    def _tagged(self, found: Iterable[tuple[str, pa.Array]]) -> Iterator[pa.RecordBatch]:
-        for name, rows in found:
-            arrays = [rows if kind.name == name else pa.nulls(len(rows), kind.type) for kind in self._schema]
-            yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        return SUMMARY, pa.array([cbor2.dumps({**sums, **more})], pa.binary())
 
 
 def merging(found: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

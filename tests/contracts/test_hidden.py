@@ -345,7 +345,7 @@ def explorer(sample, view):
 
 def rows_of_spark(sample, view):
     rows = TaggedRows(Request(TABLES, view=view, answers=tuple(answers())), None)
-    return [batch.to_pylist() for made in (rows.add(sample.exchanges), rows.rest()) for batch in made]
+    return [array.to_pylist() for made in (rows.add(sample.exchanges), rows.rest()) for _, array in made]
 
 
 @pytest.mark.parametrize("form", ["table", "jsonl", "csv"])

@@ -13,12 +13,13 @@ FILES = [path for path in PACKAGE.rglob("*.py") if not path.stem.startswith("__"
 OF_BOTH = {"connection"}
 """A packet's way has one at two places: `tcp/connection.py` and, for what Kafka speaks on it, `kafka/connection`."""
 
-LINES = 79_300
+LINES = 79_500
 """Most lines of the package: code, docstrings and blank ones. It is lowered when lines go, and raised only by what a
 new command or format needs: `records` with its `--format kcat` and `--split`, `live --records-only`, `export`, what
 payloads are by their registry, `telemetry`, the explorer's page of records, `diff`, `export --redact`, `report`,
-`--table-format delta`, `check`, `live --from`, the pytest plugin, `mcp` and `kubectl kinspect` were the last. What else
-is added beyond it has to replace something. That no files need each other in a circle is import-linter's contract."""
+`--table-format delta`, `check`, `live --from`, the pytest plugin, `mcp`, `kubectl kinspect` and tables that tasks
+write were the last. What else is added beyond it has to replace something. That no files need each other in a circle is
+import-linter's contract."""
 
 
 def more_than_once(named: Iterator[tuple[str, Path]]) -> dict[str, list[str]]:

@@ -21,6 +21,7 @@ from kinspect.spark.streaming.processor import Shard, unpacked
 from kinspect.spark.streaming.query import BatchSummaries
 from kinspect.spark.streaming.streamsource import SHARD_ROWS, StreamOptions, StreamReader
 from kinspect.tables.request import Request
+from kinspect.tables.taggedrows import SUMMARY
 
 TABLES = ("exchanges", "connections")
 
@@ -130,13 +131,9 @@ class Streamed:
             pieces += [row.piece for row in processor.handleInputRows((shard,), iter(rows), None)]
         summaries = []
         for piece in pieces:
-            for made in unpacked([_column(piece)]):
-                for row in made.to_pylist():
-                    for name in TABLES:
-                        if row[name] is not None:
-                            self.rows[name].append(row[name])
-                    if row["summary"] is not None:
-                        summaries.append(row["summary"])
+            for name, made in unpacked([_column(piece)]):
+                found = summaries if name == SUMMARY else self.rows[name]
+                found += made.to_pylist()
         self.summaries = summaries
         found = self.found = BatchSummaries(summaries)
         self.unread += found.unread

@@ -8,6 +8,7 @@ from pathlib import Path
 from shutil import copytree
 
 import pytest
+from staging import stage
 from support.packets import packets
 from traffic import pcapng
 
@@ -134,12 +135,9 @@ def test_killed_at_any_step_of_the_commit_rows_are_there_once(
 
     def write(out, number, tables):
         output = commit(spark, str(out), table_format)
-        for path in staged.rglob("*.parquet"):
-            name, day = path.relative_to(staged).parts[:2]
-            if name in tables:
-                target = Path(out, *output._staging, name, day)
-                target.mkdir(parents=True, exist_ok=True)
-                (target / f"{number}-{path.name}").write_bytes(path.read_bytes())
+        for folder in staged.glob("*/date=*"):
+            if folder.parent.name in tables:
+                stage(output, folder.parent.name, folder.name, folder.glob("*.parquet"), number)
         output.replace([day.removeprefix("date=") for day in days], [*expected])
         output.close()
 

@@ -31,7 +31,7 @@ from kinspect.tables.arrowcolumns import schema_of
 from kinspect.tables.builder import TableBuilder
 from kinspect.tables.lock import FileLock
 from kinspect.tables.openfolder import TableFolder
-from kinspect.tables.parquet import OPEN_FILES, PartFiles
+from kinspect.tables.parquet import OPEN_FILES, PartFiles, opening_below
 from kinspect.tables.rows import open_table
 from kinspect.tables.tablenames import RECORD_ROWS
 
@@ -551,7 +551,7 @@ def test_files_and_memory_are_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr("kinspect.tables.parquet.HELD_BYTES", 20_000)
     monkeypatch.setattr("kinspect.tables.parquet.FILE_GROUPS", 3)
     schema = schema_of("connections", None)
-    made = PartFiles(os.open(tmp_path, os.O_RDONLY), "x")
+    made = PartFiles(opening_below(os.open(tmp_path, os.O_RDONLY)), "x")
     before = len(os.listdir("/proc/self/fd"))
     most = 0
     for number in range(1_000):

@@ -16,6 +16,7 @@ from types import SimpleNamespace
 
 import pytest
 from lines import line_of, lines
+from staging import stage
 from support.pcap import pcap
 from traffic import conversation, moving, rotated, spread
 
@@ -292,23 +293,20 @@ def test_killed_at_any_step_rows_and_aggregates_are_there_once(spark, folder, tm
     made = job_of(spark, [CAPTURE], tmp_path / "run")
     (day,) = (path.name for path in (made / "exchanges").glob("date=*"))
 
-    def stage(self, name):
-        target = Path(self.path, *self._staging, name, day)
-        target.mkdir(parents=True)
-        for path in (made / name / day).glob("*.parquet"):
-            copy(path, target / f"{self._state['step']}-{path.name}")
+    def stage_of(self, name):
+        stage(self, name, day, (made / name / day).glob("*.parquet"), self._state["step"])
 
     def write_sums(self, request, *days):
         assert days == (day,)
         for name in SUMS:
-            stage(self, name)
+            stage_of(self, name)
 
     def write(out, batch):
         begins(out, batch)
         begun = output(spark, str(out))
         if not begun.has(batch):
             begun.discard()
-            stage(begun, "exchanges")
+            stage_of(begun, "exchanges")
             begun.decide(batch, batch, [], {"captures": batch})
         begun.add_up(request)
 
@@ -417,14 +415,14 @@ def test_a_stream_beside_another_one_is_refused(spark, module, folder, tmp_path)
 
 def test_rows_of_a_micro_batch_that_were_written_elsewhere_are_missed(spark, tmp_path):
     output = import_module("kinspect.spark.streaming.streamoutput").StreamOutput(spark, str(tmp_path / "out"))
-    tagged = spark.createDataFrame([(("2026-11-21", 1),)], "exchanges struct<date: string, n: int>")
-    output.write_table("exchanges", tagged, 1)
+    rows = spark.createDataFrame([("2026-11-21", 1)], "date string, n int")
+    output.write("exchanges", rows)
     next((tmp_path / "out/_stream/staged").glob("*/exchanges/**/*.parquet")).unlink()
     with pytest.raises(KinspectError, match="has 0 rows of exchanges where 1 were written"):
         output.decide(0, 0, [], {})
     assert not output.has(0)
     output.discard()
-    output.write_table("exchanges", tagged, 1)
+    output.write("exchanges", rows)
     output.decide(0, 0, [], {})
     assert output.has(0)
 

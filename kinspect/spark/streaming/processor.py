@@ -23,7 +23,7 @@ from kinspect.spark.chunkmerge import NEVER, ChunkMerge
 from kinspect.spark.shuffle import EARLIEST, REPORT, SORTED_BY, Chunk
 from kinspect.spark.splits import LAST_TIMES, SplitReport
 from kinspect.tables.request import Request
-from kinspect.tables.taggedrows import TaggedRows
+from kinspect.tables.taggedrows import NamedRows, TaggedRows
 from kinspect.tls.keylog import KeyLog
 
 PIECE = "piece binary"
@@ -243,15 +243,17 @@ class _Files(dict[int, str]):
         return f"file {number}"
 
 
-def unpacked(pieces: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Batches of rows from the bytes that shards gave."""
+def unpacked(pieces: Iterable[pa.RecordBatch]) -> Iterator[NamedRows]:
+    """Named rows from the bytes that shards gave."""
     for batch in pieces:
         for piece in batch.column(0).to_pylist():
             with pa.ipc.open_stream(piece) as reader:
-                yield from reader
+                for rows in reader:
+                    yield rows.schema.names[0], rows.column(0)
 
 
-def _ipc(batch: pa.RecordBatch) -> bytes:
+def _ipc(rows: NamedRows) -> bytes:
+    batch = pa.RecordBatch.from_arrays([rows[1]], names=[rows[0]])
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)

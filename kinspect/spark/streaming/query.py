@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cbor2
-from pyspark import StorageLevel
 from pyspark.errors import StreamingQueryException
 
 from kinspect.errors import KinspectError, capture_error
@@ -24,10 +23,11 @@ from kinspect.spark.storage import check_out
 from kinspect.spark.streaming.processor import PIECE, Shard, unpacked
 from kinspect.spark.streaming.streamoutput import StreamOutput
 from kinspect.spark.streaming.streamsource import FORMAT, SHARD, StreamOptions
+from kinspect.spark.writepass import TOLD, WRITTEN, files_of, writing
 from kinspect.tables.request import Request
 from kinspect.tables.rows import UnreadInput
 from kinspect.tables.tablenames import PARQUET
-from kinspect.tables.taggedrows import SUMMARY, tagged_schema
+from kinspect.tables.taggedrows import SUMMARY, tagged, tagged_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,10 +38,16 @@ ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProv
 
 def frame(spark: SparkSession, watch: StreamOptions, request: Request) -> DataFrame:
     """Streaming DataFrame of the rows of all tables of a request, each in the column of its table, and of summaries."""
+    schema = tagged_schema(request)
+    pieces = _pieces(spark, watch, request)
+    return pieces.mapInArrow(lambda found: tagged(unpacked(found), schema), spark_schema(schema))
+
+
+def _pieces(spark: SparkSession, watch: StreamOptions, request: Request) -> DataFrame:
+    """The same as bytes, for `unpacked`."""
     spark.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKS_DB)
     packets = spark.readStream.format(FORMAT).options(**watch.options()).load()
-    pieces = packets.groupBy(SHARD).transformWithState(Shard(request), PIECE, "Append", "None")
-    return pieces.mapInArrow(unpacked, spark_schema(tagged_schema(request)))
+    return packets.groupBy(SHARD).transformWithState(Shard(request), PIECE, "Append", "None")
 
 
 class MicroBatch(NamedTuple):
@@ -113,8 +119,8 @@ class Stream:
             told = Path(folder, "told.json")
             self._output.copy_told(told)
             watch = replace(self._watch, drain=drain, told=str(told))
-            rows = frame(self._spark, watch, self._request)
-            writer = rows.writeStream.option("checkpointLocation", self._output.checkpoint)
+            pieces = _pieces(self._spark, watch, self._request)
+            writer = pieces.writeStream.option("checkpointLocation", self._output.checkpoint)
             writer = writer.foreachBatch(lambda batch, number: self._write(batch, number, told, done))
             trigger = {"availableNow": True} if drain else {"processingTime": f"{watch.interval} seconds"}
             query = writer.trigger(**trigger).start()
@@ -146,36 +152,27 @@ class Stream:
                 if not adding.done():
                     self._spark.sparkContext.cancelAllJobs()
 
-    def _write(self, batch: DataFrame, number: int, path: Path, done: list[MicroBatch]) -> None:
+    def _write(self, pieces: DataFrame, number: int, path: Path, done: list[MicroBatch]) -> None:
         output = self._output
         if output.is_behind:
             output.add_up(self._request)
-        batch.persist(StorageLevel.DISK_ONLY)
-        try:
-            summaries = batch.where(f"{SUMMARY} is not null").select(SUMMARY).collect()
-            found = BatchSummaries([bytes(row[0]) for row in summaries])
-            is_there = output.has(number)  # Spark repeats it if its state was not kept.
-            if not is_there:
-                self._keep(batch, number, found)
-                output.copy_told(path)
-        finally:
-            batch.unpersist()
+        output.discard()
+        # One task writes all rows of a date into one file.
+        made = pieces.repartition(1).mapInArrow(writing(unpacked, output.staging), spark_schema(TOLD))
+        told = made.select(SUMMARY, WRITTEN).collect()
+        found = BatchSummaries([bytes(row[0]) for row in told if row[0] is not None])
+        is_there = output.has(number)  # Spark repeats it if its state was not kept.
+        if not is_there:
+            output.take(files_of(row[1:] for row in told), found.rows)
+            output.write_problems(found.unread, self._request, None)
+            output.decide(number, found.number, found.told, added(output.sums, found.sums))
+            output.copy_told(path)
         for unread in found.unread:
             self.status = max(self.status, unread.error.status)
             self._tell(str(unread.error))
         if not is_there:
             packets = found.sums["counts"].get("packets", 0)
             done.append(MicroBatch(number, found.sums["captures"], packets, found.rows))
-
-    def _keep(self, batch: DataFrame, number: int, found: BatchSummaries) -> None:
-        """Writes the rows of a micro-batch, and commits them."""
-        output = self._output
-        output.discard()
-        for name in self._request.tables:
-            if found.rows.get(name):
-                output.write_table(name, batch, found.rows[name])
-        output.write_problems(found.unread, self._request, None)
-        output.decide(number, found.number, found.told, added(output.sums, found.sums))
 
     def summary(self) -> dict[str, Any]:
         """Object of the `summary` line for all micro-batches, also those of earlier processes."""

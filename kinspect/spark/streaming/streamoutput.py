@@ -34,7 +34,7 @@ class StreamOutput(StagingFolder):
 
     def __init__(self, spark: SparkSession, path: str, table_format: str = PARQUET) -> None:
         """Finishes an interrupted commit. Raises KinspectError for the folder of another job or version."""
-        super().__init__(spark, path, table_format, one_file=True)
+        super().__init__(spark, path, table_format)
         names = self.names(STREAM)
         if any(name.startswith(_OLD) for name in names):
             raise KinspectError(
@@ -84,7 +84,7 @@ class StreamOutput(StagingFolder):
 
     def decide(self, batch: int, number: int, told: list[Any], sums: dict[str, Any]) -> None:
         """Commits a micro-batch. `number`: its number by the source; `told`: topic names and node ids learned in it."""
-        changed = sorted({*self._state["changed"], *self.days(*self._staging, EXCHANGES)})
+        changed = sorted({*self._state["changed"], *self.staged().get(EXCHANGES, ())})
         lately = [*self._state["told"][-1:], (number, told)]
         self._decide(batch=batch, told=lately, sums=sums, changed=changed)
 
