@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import date
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -13,11 +14,12 @@ from pyspark.sql import DataFrame, SparkSession
 from kinspect.errors import KinspectError
 from kinspect.spark.failure import raised_by_spark
 from kinspect.spark.folder import Folder
-from kinspect.spark.schemas import spark_schema
+from kinspect.spark.schemas import file_metadata, spark_schema
 from kinspect.spark.storage import Target, opening_in, written_to
 from kinspect.spark.writepass import TOLD, WRITTEN, files_of, named, writing
 from kinspect.tables.aggregates import QUERIES
 from kinspect.tables.answertables import table_of
+from kinspect.tables.arrowcolumns import COMMENTS
 from kinspect.tables.committedfolder import MANIFEST, Dates
 from kinspect.tables.lock import LOCK
 from kinspect.tables.parquet import PartFile, PartFiles, problem_rows
@@ -70,9 +72,10 @@ class StagingFolder(Folder):
         files = files_of(told.select(WRITTEN).collect())
         self.take(files, {name: sum(file.rows for file in files)})
 
-    def _write_own(self, name: str, rows: pa.StructArray) -> None:
-        """Stages rows of this process as a table."""
-        files = PartFiles(opening_in(self.staging), uuid4().hex, sorts=True)
+    def _write_own(self, name: str, rows: pa.StructArray, comments: Mapping[str, str] = COMMENTS) -> None:
+        """Stages rows of this process as a table. `comments`: by column."""
+        metadata = partial(file_metadata, comments=comments)
+        files = PartFiles(opening_in(self.staging), uuid4().hex, sorts=True, metadata=metadata)
         with written_to(self.staging):
             files.add(name, rows)
             self.take(files.close(), {name: len(rows)})
@@ -117,7 +120,7 @@ class StagingFolder(Folder):
         """Stages the table of an answer, given its object; returns the number of rows. `day`: their date."""
         table = table_of(found["answer"])
         rows = table.rows(found["rows"], request.run_id, request.capture_point, day)
-        self._write_own(table.name, rows)
+        self._write_own(table.name, rows, table.comments)
         return len(rows)
 
     def write_sums(self, request: Request, *days: str) -> None:

@@ -9,6 +9,7 @@ import cbor2
 import pyarrow as pa
 
 from kinspect.spark.decodepass import NamingTask, Task
+from kinspect.spark.schemas import file_metadata
 from kinspect.spark.storage import Target, opening_in, written_to
 from kinspect.tables.parquet import PartFile, PartFiles
 from kinspect.tables.taggedrows import COUNTED, PART, SUMMARY, NamedRows, tagged
@@ -25,7 +26,7 @@ def writing(make: NamingTask, target: Target) -> Task:
     """
 
     def told(found: Iterable[pa.RecordBatch]) -> Iterator[NamedRows]:
-        files = PartFiles(opening_in(target), uuid4().hex, sorts=True)
+        files = PartFiles(opening_in(target), uuid4().hex, sorts=True, metadata=file_metadata)
         for name, rows in make(found):
             if name in TOLD.names:
                 yield name, rows

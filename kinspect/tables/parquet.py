@@ -35,6 +35,10 @@ OpenFile = Callable[[str, str, str], pa.NativeFile]
 """Makes a file to write to, given the names of its table, of the folder of its date, and its own."""
 
 
+FileMetadata = Callable[[pa.Schema], dict[str, str]]
+"""Metadata of a file of such columns."""
+
+
 class PartFile(NamedTuple):
     """A file of rows: names of its table, of the folder of its date and its own, its size in bytes, and its rows."""
 
@@ -73,12 +77,16 @@ class _Writing(NamedTuple):
 
 class PartFiles:
     """Files of rows, made by `open_file`, with `name` in their names: that of the run and the process that writes them.
-    Bounded in memory, and in the number of open files. `sorts`: the rows of a row group are sorted by time."""
+    Bounded in memory, and in the number of open files. `sorts`: the rows of a row group are sorted by time. `metadata`:
+    gives what a file says of its columns."""
 
-    def __init__(self, open_file: OpenFile, name: str, sorts: bool = False) -> None:
+    def __init__(
+        self, open_file: OpenFile, name: str, sorts: bool = False, metadata: FileMetadata | None = None
+    ) -> None:
         self._open_file = open_file
         self._name = name
         self._sorts = sorts
+        self._metadata = metadata
         self._number = 0
         self._waiting: dict[Part, list[pa.RecordBatch]] = {}
         self._bytes: dict[Part, int] = {}
@@ -125,6 +133,8 @@ class PartFiles:
         name = table, f"{DATE_FOLDER}{day or NO_DATE}", f"part-{self._number:05}-{self._name}.parquet"
         self._number += 1
         out = self._open_file(*name)
+        if self._metadata is not None:
+            schema = schema.with_metadata(self._metadata(schema))
         return _Writing(name, out, pq.ParquetWriter(out, schema, compression=COMPRESSION), [])
 
     def _close(self, part: Part) -> None:

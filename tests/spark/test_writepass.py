@@ -1,13 +1,16 @@
 """Tasks that write the rows of tables as files, and tell of them, without Spark."""
 
+import json
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 from kinspect.errors import KinspectError
+from kinspect.spark.schemas import ROW_METADATA
 from kinspect.spark.storage import Target
 from kinspect.spark.writepass import WRITTEN, files_of
+from kinspect.tables.arrowcolumns import COMMENTS
 from kinspect.tables.request import Request
 
 CAPTURES = Path(__file__).parents[2] / "captures/2.8.2"
@@ -34,6 +37,9 @@ def test_files_that_tasks_tell_of_have_the_rows_once_whatever_other_tries_left(l
                 assert path.stat().st_size == file.size
                 rows = pq.ParquetFile(path).read().to_pylist()
                 assert len(rows) == file.rows
+                columns = json.loads(pq.read_metadata(path).metadata[ROW_METADATA.encode()])["fields"]
+                comments = {column["name"]: column["metadata"].get("comment") for column in columns}
+                assert comments["timestamp_ns"] == COMMENTS["timestamp_ns"]
                 times = [row["timestamp_ns"] for row in rows]
                 assert times == sorted(times)
                 made += rows
