@@ -18,6 +18,7 @@ from kinspect.jsontext import json_text
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.forms import BODY
 from kinspect.kafka.view.view import LINE_KEYS, View, milliseconds
+from kinspect.kafka.wire.pair import ORPHAN, UNANSWERED
 from kinspect.model import REQUEST
 from kinspect.protocol import schema
 
@@ -33,6 +34,11 @@ COMPARISONS: Final[dict[str, tuple[str, Callable[[Any, Any], bool]]]] = {
 """Endings of names, each with its sign."""
 DOUBTS: Final = frozenset({"malformed", "unsure_layout", "uncertain_pairing"})
 """Problems of messages whose fields may be those of another layout, or of another request."""
+LOSSES: Final = frozenset({"gap", "truncated_capture", "cap"})
+"""Problems of what was captured, which say nothing of what was sent."""
+UNANSWERED_FOR: Final = frozenset({"closed", "reset", "idle"})
+"""Reasons for no response that lie with the connection, not with what was captured."""
+ERRORS_ONLY: Final = "errors_only"
 SHOWN: Final = 3
 """Most values of one exchange that are told."""
 _UNKNOWN, _ABSENT = object(), object()
@@ -72,7 +78,8 @@ class FilterCondition(Condition):
         self._filter.start = start
 
     def verdict(self, exchange: Exchange, each: bool) -> Verdict:
-        return self._filter.verdict(exchange)
+        verdict = self._filter.verdict(exchange)
+        return None if verdict and self.name == ERRORS_ONLY and _lost_alone(exchange) else verdict
 
     def seen(self, exchange: Exchange) -> str:
         for kind, values in FILTERS[self.name].left_out.items():
@@ -151,6 +158,13 @@ class VersionCondition(Condition):
 
     def seen(self, exchange: Exchange) -> str:
         return f"{exchange.api} v{exchange.api_version}"
+
+
+def _lost_alone(exchange: Exchange) -> bool:
+    """True if nothing is wrong with an exchange but that it was not captured whole."""
+    if exchange.outcome in (UNANSWERED, ORPHAN):
+        return exchange.outcome_reason not in UNANSWERED_FOR
+    return not exchange.summary.error_counts and all(each.code in LOSSES for each in exchange.problems)
 
 
 def condition_of(name: str, value: Any) -> Condition:

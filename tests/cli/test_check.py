@@ -161,6 +161,7 @@ RULES = [
     {"where": {"client_id": "app"}, "count": "5.."},
     {"where": {"api": "Produce", "outcome": "answered"}, "count": "4.."},
     {"where": {"min_latency": "1s"}, "count": 0},
+    {"where": {"errors_only": True}, "count": 0},
     {"where": {"api": "Produce"}, "have": {"latency_ms__lt": 100, "error_count": 0}},
     {"where": {"api": "Produce"}, "per_second": 3},
     {"where": {"api": "Produce"}, "per_second": 4},
