@@ -184,6 +184,7 @@ def check(
     paths: PythonInput,
     *more: Path,
     allow_unknown: bool = False,
+    lacks: Iterable[str] = (),
     filter: Filters | None = None,
     keylog: str | PathLike[str] | bytes = b"",
     topic_names: Mapping[str, str] | None = None,
@@ -195,7 +196,8 @@ def check(
     """The rows that `kinspect check --format jsonl` prints, one for each rule: `check("rules.toml", "capture.pcap")`.
 
     `rules`: the path of a file of rules (docs/check.md), or rules that were not used before. `allow_unknown`: the
-    option of the command. All others, and the errors, are as for `read`; raises `KinspectError` for wrong rules, too.
+    option of the command; `lacks`: what is missing in the captures without a trace in them. All others, and the errors,
+    are as for `read`; raises `KinspectError` for wrong rules, too.
     """
     # Loaded when it is asked for.
     from kinspect.checks.checker import RuleChecker
@@ -215,7 +217,7 @@ def check(
     for error in run.packets.status.errors:
         raise error
     summary = {"unknown_to_filters": run.filter.unknown, **run.summary()}
-    return checker.results(summary, allow_unknown=allow_unknown)
+    return checker.results(summary, lacks, allow_unknown=allow_unknown)
 
 
 def own_options(

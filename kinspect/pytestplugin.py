@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kinspect.wiretest.expectations import Wire
 
 FIXTURE = "kafka_wire"
+WIRE = pytest.StashKey["Wire"]()
 OPTION = "--kafka-wire-dir"
 
 
@@ -25,11 +26,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture
-def kafka_wire(tmp_path: Path) -> Generator[Wire]:
+def kafka_wire(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Wire]:
     """What clients of Kafka say in this test, with expectations that are checked at its end."""
     from kinspect.wiretest.expectations import Wire
 
-    wire = Wire(tmp_path)
+    request.node.stash[WIRE] = wire = Wire(tmp_path)
     yield wire
     wire.close()
 
@@ -37,18 +38,17 @@ def kafka_wire(tmp_path: Path) -> Generator[Wire]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     """Check what the test expects once it has run; say where the capture is if it fails."""
-    wire = getattr(item, "funcargs", {}).get(FIXTURE)
-    if wire is None:
-        return (yield)
     try:
         result = yield
-        _check(wire)
+        # A test may ask for the fixture while it runs.
+        if wire := item.stash.get(WIRE, None):
+            _check(wire)
         return result
     except pytest.skip.Exception:
         raise
     except BaseException:
-        if paths := wire.kept():
-            told = "\n".join(f"capture: {_kept(item, path)}" for path in paths)
+        wire = item.stash.get(WIRE, None)
+        if wire and (told := _told(item, wire)):
             item.add_report_section("call", FIXTURE, told)
         raise
 
@@ -63,6 +63,16 @@ def _check(wire: Wire) -> None:
         told = str(error)
     if told:
         pytest.fail(told, pytrace=False)
+
+
+def _told(item: pytest.Item, wire: Wire) -> str:
+    """Where its captures stay."""
+    from kinspect.errors import KinspectError
+
+    try:
+        return "\n".join(f"capture: {_kept(item, path)}" for path in wire.kept())
+    except (KinspectError, OSError) as error:
+        return str(error)
 
 
 def _kept(item: pytest.Item, path: str) -> str:

@@ -125,7 +125,9 @@ class CommandSender:
         assert self._process is not None
         until = time.monotonic() + seconds
         while (aside := self.aside()) is not None and (left := until - time.monotonic()) > 0:
-            if select.select([aside], [], [], left)[0]:
+            poll = select.poll()
+            poll.register(aside, select.POLLIN)
+            if poll.poll(left * 1000):
                 self.listen()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(max(0.0, until - time.monotonic()))

@@ -208,13 +208,15 @@ class StreamedCapture:
             found = [*self._timeline.errors]
         except Exception as error:
             found = [CaptureError(spoken(error, "the capture ends"))]
-        failed = self._sender.end(source.sent_all)
-        # How it ends where it is told to is nothing to complain of.
-        if not source.stopped:
-            self._errors += self._failures(found, failed)
-        with self._changed:
-            self._ended = True
-            self._changed.notify()
+        try:
+            failed = self._sender.end(source.sent_all)
+            # How it ends where it is told to is nothing to complain of.
+            if not source.stopped:
+                self._errors += self._failures(found, failed)
+        finally:
+            with self._changed:
+                self._ended = True
+                self._changed.notify()
 
     def _put(self, block: Block) -> None:
         with self._changed:

@@ -181,8 +181,11 @@ class WireRule:
         self._times.append(time)
         recent = self._recent
         recent.append((time, evidence(exchange)))
-        if not self._burst and len(recent) == recent.maxlen and time - recent[0][0] < NS_PER_SECOND:
-            self._burst = [row for _, row in recent][: self._most]
+        # Exchanges come by their completion, not by their times.
+        if not self._burst and len(recent) == recent.maxlen and abs(time - recent[0][0]) < NS_PER_SECOND:
+            times = [each for each, _ in recent]
+            if max(times) - min(times) < NS_PER_SECOND:
+                self._burst = [row for _, row in recent][: self._most]
 
     @property
     def _about(self) -> str:

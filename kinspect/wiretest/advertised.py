@@ -7,7 +7,7 @@ others (KIP-951): each struct of a response with a node's id and its address, or
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import lru_cache
 from struct import Struct
 from typing import Final
 
@@ -35,10 +35,11 @@ WAITING_MOST: Final = 10_000
 
 class AdvertisedAddresses:
     """A connection's bytes on their way: those of requests are looked at, in those of responses brokers are replaced by
-    what `replaced` gives for their address."""
+    what `replaced` gives for their address. `passed` is called for each response that may name brokers, and is handed
+    on as it is."""
 
-    def __init__(self, replaced: Callable[[Place], Place]) -> None:
-        self._replaced = replaced
+    def __init__(self, replaced: Callable[[Place], Place], passed: Callable[[], None] = lambda: None) -> None:
+        self._replaced, self._passed = replaced, passed
         self._waiting: dict[int, tuple[int, int]] = {}
         """API and version of requests whose response may name brokers, by their correlation id."""
         self._asked, self._answered = bytearray(), bytearray()
@@ -109,18 +110,25 @@ class AdvertisedAddresses:
             frame, rest = bytes(held[_SIZE.size : end]), bytes(held[end:])
             held.clear()
             asked = self._waiting.pop(int.from_bytes(frame[: _SIZE.size], signed=True))
-            frame = replace_addresses(frame, *asked, self._replaced)
+            made = replace_addresses(frame, *asked, self._replaced)
+            if made is None:
+                self._passed()
+            frame = made or frame
             handed += _SIZE.pack(len(frame)) + frame
             return rest
+        if known:
+            self._passed()
         rest = bytes(held)
         held.clear()
         self._skip_answered = end
         return rest
 
 
-def replace_addresses(frame: bytes, api_key: int, version: int, replaced: Callable[[Place], Place]) -> bytes:
-    """A response, without its size, with other addresses of brokers; as it is if it names none, or is not to be
-    read."""
+def replace_addresses(
+    frame: bytes, api_key: int, version: int, replaced: Callable[[Place], Place]
+) -> bytes | None:
+    """A response, without its size, with other addresses of brokers; as it is if it names none; None if that is not to
+    be known."""
     try:
         message = decode_response(frame, api_key, version)
         found = False
@@ -131,10 +139,10 @@ def replace_addresses(frame: bytes, api_key: int, version: int, replaced: Callab
                     found = True
         return encode_response(message) if found else frame
     except KinspectError:
-        return frame
+        return None
 
 
-@cache
+@lru_cache(maxsize=1_000)
 def _nodes(api_key: int, version: int) -> FieldPaths:
     """The paths of nodes' ids beside their addresses in a response."""
     return field_paths(schema.layout(api_key, version, RESPONSE), is_node_id, is_address)

@@ -121,6 +121,7 @@ class Wire:
             self._captures(),
             keylog=b"".join(self._keylogs),
             allow_unknown=self.allow_unknown,
+            lacks=[] if self._recorder is None else self._recorder.lacks(),
         )
         broken = [row for row in rows if row["broken"]]
         if broken:
@@ -185,13 +186,18 @@ class _Recorder:
         if self._forwarder is not None:
             self._forwarder.settle()
 
+    def lacks(self) -> Iterator[str]:
+        """What may be missing in the recording."""
+        if self._forwarder is not None and (passed := self._forwarder.passed):
+            yield f"{counted(passed, 'response')} that may name brokers to which clients connect themselves"
+        if self._recording.missed:
+            yield f"no room to record {self._recording.missed:,} bytes"
+
     def troubles(self) -> Iterator[str]:
         """What went wrong while forwarding."""
         if self._forwarder is not None:
             for (host, port), why in self._forwarder.unreachable.items():
                 yield escape(f"broker {host}:{port} could not be reached: {why}")
-        if self._recording.missed:
-            yield f"no room to record {self._recording.missed:,} bytes"
 
     def close(self) -> None:
         forwarder, self._forwarder = self._forwarder, None

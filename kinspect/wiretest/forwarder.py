@@ -6,7 +6,6 @@ import asyncio
 import socket
 import threading
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 from kinspect.errors import KinspectError
@@ -18,18 +17,21 @@ LOCAL: Final = "127.0.0.1"
 BROKERS_MOST: Final = 1_000
 """Listeners, one for each broker that is named."""
 AT_ONCE: Final = 1 << 16
+AGAIN_SECONDS: Final = 0.05
 TURNS: Final = 10
 """Turns of the loop in which what has come is read."""
 
 
 class Forwarder:
     """Listens in a thread of its own, for each broker at a port of its own. `elsewhere`: where brokers can be reached
-    that advertise an address which cannot be; `unreachable`: those that could not, and why."""
+    that advertise an address which cannot be; `unreachable`: those that could not, and why; `passed`: responses that
+    may name other brokers, to which clients then connect themselves."""
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
         self.elsewhere: dict[Place, Place] = {}
         self.unreachable: dict[Place, str] = {}
+        self.passed = 0
         self._listeners: dict[Place, socket.socket] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
@@ -87,10 +89,16 @@ class Forwarder:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    def _pass(self) -> None:
+        self.passed += 1
+
     async def _accept(self, listener: socket.socket, broker: Place) -> None:
-        with suppress(OSError):
-            while True:
+        while listener.fileno() >= 0:
+            try:
                 client, _ = await self._loop.sock_accept(listener)
+            except OSError:  # a client that is gone already, or too many open files
+                await asyncio.sleep(AGAIN_SECONDS)
+            else:
                 self._begin(self._forward(client, broker))
 
     async def _forward(self, client: socket.socket, broker: Place) -> None:
@@ -110,7 +118,10 @@ class Forwarder:
             stream.reset(BROKER)
             writer.transport.abort()
             return
-        addresses = AdvertisedAddresses(self._listener)
+        except asyncio.CancelledError:
+            writer.transport.abort()
+            raise
+        addresses = AdvertisedAddresses(self._listener, self._pass)
         try:
             async with asyncio.TaskGroup() as both:
                 both.create_task(_pump(CLIENT, reader, to, addresses.request, stream))

@@ -35,12 +35,17 @@ class LiveWire:
             raise KinspectError(told.decode(errors="replace").strip().removeprefix("kinspect: "))
 
     def end(self) -> None:
-        """Let the file have all that was captured by now."""
+        """Let the file have all that was captured by now. Raises KinspectError if the capture had ended, or failed."""
         process, self._process = self._process, None
-        if process is not None:
-            process.send_signal(signal.SIGINT)
-            try:
-                process.communicate(timeout=END_SECONDS)
-            finally:
-                with suppress(ProcessLookupError):
-                    process.kill()
+        if process is None:
+            return
+        ended_before = process.poll() is not None
+        process.send_signal(signal.SIGINT)
+        try:
+            _, told = process.communicate(timeout=END_SECONDS)
+        finally:
+            with suppress(ProcessLookupError):
+                process.kill()
+        if ended_before or process.returncode not in (0, 128 + signal.SIGINT):
+            said = told.decode(errors="replace").strip().replace("\n", "; ")
+            raise KinspectError(f"{self.path}: the capture ended before the test did: {said}")

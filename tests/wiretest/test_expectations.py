@@ -181,6 +181,26 @@ def test_hosts_that_cannot_be_are_unreachable(broker, wire, host):
         wire.check()
 
 
+def test_what_is_not_recorded_may_have_been_anything(broker, wire, monkeypatch):
+    """No room is left; then responses that cannot be read are handed on with the brokers' own addresses."""
+    monkeypatch.setattr("kinspect.wiretest.recording.BYTES_MOST", 10)
+    wire.never(api="Produce")
+    behave(wire.forward(broker.address))
+    with pytest.raises(AssertionError, match=r"unknown: never(.|\n)*no room to record [\d,]+ bytes"):
+        wire.check()
+    wire.close()
+    monkeypatch.undo()
+    monkeypatch.setattr("kinspect.wiretest.advertised.LARGEST", 10)
+    other = Wire(wire._folder)
+    other.never(api="DeleteTopics")
+    behave(other.forward(broker.address))
+    with pytest.raises(
+        AssertionError, match=r"unknown: never(.|\n)*responses? that may name brokers to which"
+    ):
+        other.check()
+    other.close()
+
+
 def test_who_resets_is_recorded(broker, wire):
     with RawClient(wire.forward(broker.address)) as client:
         client.ask(3, 9, {"topics": []})

@@ -62,9 +62,14 @@ def test_checked_within(kafka_wire):
 
 def test_nothing_expected(kafka_wire):
     pass
+
+def test_late(request):
+    wire = request.getfixturevalue("kafka_wire")
+    wire.never(api="Produce")
+    produce(wire.forward(BROKER), 1)
 """
     )
-    found.assert_outcomes(passed=2, failed=1, skipped=1)
+    found.assert_outcomes(passed=2, failed=2, skipped=1)
     found.stdout.re_match_lines(
         [
             r"_+ test_bad _+",
