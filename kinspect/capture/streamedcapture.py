@@ -45,6 +45,7 @@ class StreamSource:
         self._deadline: int | None = None
         self._descriptor: int | None = None
         self._told, self._tell = os.pipe()
+        self._can_stop = True
 
     def read(self, size: int) -> bytes:
         try:
@@ -82,7 +83,15 @@ class StreamSource:
 
     def stop(self) -> None:
         """Let the bytes end. May be called from a signal handler, and in another process that has the pipe."""
-        os.write(self._tell, b"!")
+        if self._can_stop:
+            os.write(self._tell, b"!")
+
+    def forget(self) -> None:
+        """Give back what `stop` needs, once nobody waits for bytes."""
+        if self._can_stop:
+            self._can_stop = False
+            os.close(self._told)
+            os.close(self._tell)
 
     def release(self) -> None: ...
 
@@ -184,12 +193,14 @@ class StreamedCapture:
         self.stop()
         if self._thread is None:
             self.leave()
+            self._source.forget()
             return
         with self._changed:
             self._given_up = True
             self._changed.notify()
         self._thread.join()
         self._thread = None
+        self._source.forget()
 
     def _wait(self, ready: Callable[[], bool], longest_ns: int | None = None) -> None:
         self._changed.wait_for(ready, None if longest_ns is None else longest_ns / NS_PER_SECOND)

@@ -1,6 +1,7 @@
 """`kinspect live --from`: captures that a command prints, or a server sends."""
 
 import json
+import os
 import shlex
 import socket
 import threading
@@ -200,6 +201,19 @@ def test_what_never_began_can_be_closed():
     capture = StreamedCapture(sender_of("cat"), CaptureLimits(), QUEUE_BYTES)
     capture.close()
     assert [*capture] == []
+
+
+def test_descriptors_are_given_back():
+    before = len(os.listdir("/proc/self/fd"))
+    for begins in (True, False):
+        capture = StreamedCapture(sender_of(f"cat {PLAIN}"), CaptureLimits(), QUEUE_BYTES)
+        if begins:
+            capture.start()
+            assert sum(map(len, capture)) == 49
+        capture.close()
+        capture.close()
+        capture.stop()
+        assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_a_program_that_cannot_be_started(tmp_path):
