@@ -94,6 +94,7 @@ lines = AnswerLines(page, Style())
 lines.fit(80)
 table = table_of("madeup")
 found = kinspect.answer("madeup", sys.argv[2])
+made = table.rows(found["rows"], "run", None, None)
 print(json.dumps({
     "python": found["rows"],
     "page": page["rows"],
@@ -101,7 +102,7 @@ print(json.dumps({
     "filter": row_filter("madeup", page["rows"][0], store.nameless),
     "keys": [[key.key, key.does, key.action] for key in PAGES if "madeup" in key.action],
     "live": ON_LIVE[0].key,
-    "table": table.rows(found["rows"], "run", None, None).select(["api", "sent"]).to_pylist(),
+    "table": [{key: row[key] for key in ("api", "sent")} for row in made.to_pylist()],
     "comment": table.comments["sent"],
 }))
 """

@@ -127,7 +127,7 @@ from kinspect.tables.answertables import table_of
 from kinspect.tui.live.livepage import OPENED
 
 rows = kinspect.answer("sizes", sys.argv[1])["rows"]
-print(json.dumps([rows, OPENED["S"], table_of("sizes").rows(rows, "run", None, None).num_rows]))
+print(json.dumps([rows, OPENED["S"], len(table_of("sizes").rows(rows, "run", None, None))]))
 """
 
 
