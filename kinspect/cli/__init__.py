@@ -6,7 +6,7 @@ import gc
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from itertools import pairwise
 from types import ModuleType
@@ -232,17 +232,16 @@ def _complete(asked: str) -> int:
 def _execute(arguments: list[str]) -> int:
     debug = False
     extensions.tell = complain
-    try:
+
+    def invoke() -> int | None:
+        nonlocal debug
         with group.make_context(PROGRAM, arguments) as context:
             debug = context.params["debug"]
-            return group.invoke(context) or 0
-    except click.exceptions.Exit as end:
-        return end.exit_code
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except (KeyboardInterrupt, click.Abort):
-        return INTERRUPTED
+            status: int | None = group.invoke(context)
+        return status
+
+    try:
+        return click_status(invoke)
     except OSError:
         if debug:
             _print_traceback()
@@ -255,6 +254,19 @@ def _execute(arguments: list[str]) -> int:
             return error.status
         complain(f"internal error: {error!r}; `kinspect --debug ...` says where")
         return FAILED
+
+
+def click_status(invoke: Callable[[], int | None]) -> int:
+    """The exit status of a command that click runs; what it has to say of its usage is printed."""
+    try:
+        return invoke() or 0
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        return INTERRUPTED
 
 
 def _print_traceback() -> None:

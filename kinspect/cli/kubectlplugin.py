@@ -17,7 +17,7 @@ from typing import Any
 
 import click
 
-from kinspect.cli import FAILED, INTERRUPTED, complain
+from kinspect.cli import FAILED, click_status, complain
 from kinspect.cli import main as kinspect
 from kinspect.errors import KinspectError
 
@@ -157,14 +157,9 @@ def plugin(target: str, live: tuple[str, ...], image: str, chosen: str, **cluste
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the plugin and return its exit status."""
     try:
-        return plugin.main(arguments, prog_name="kubectl kinspect", standalone_mode=False) or 0
-    except click.exceptions.Exit as end:
-        return end.exit_code
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except (KeyboardInterrupt, click.Abort):
-        return INTERRUPTED
+        return click_status(
+            lambda: plugin.main(arguments, prog_name="kubectl kinspect", standalone_mode=False)
+        )
     except KinspectError as error:
         complain(str(error))
         return FAILED

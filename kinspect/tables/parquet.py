@@ -33,8 +33,6 @@ Part = tuple[str, date | None]
 """A table, and the date of some of its rows; None: rows without one."""
 OpenFile = Callable[[str, str, str], pa.NativeFile]
 """Makes a file to write to, given the names of its table, of the folder of its date, and its own."""
-
-
 FileMetadata = Callable[[pa.Schema], dict[str, str]]
 """Metadata of a file of such columns."""
 
