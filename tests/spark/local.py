@@ -13,6 +13,7 @@ from pyspark.cloudpickle import dumps
 from kinspect.kafka.view.view import View
 from kinspect.spark.batch import Captures
 from kinspect.spark.shuffle import ROWS
+from kinspect.spark.writepass import WRITTEN, files_of
 from kinspect.tables.request import Request
 from kinspect.tables.tablenames import EXCHANGES
 
@@ -122,6 +123,11 @@ def session():
 def captures(paths, **more):
     """Captures, scanned."""
     return Captures(session(), [str(path) for path in paths], **{"partitions": 3, **more})
+
+
+def written(paths, request, target):
+    """The files that tasks write."""
+    return files_of(captures(paths).written(request, target).select(WRITTEN).collect())
 
 
 def rows(paths, table=EXCHANGES, *, view=None, fields=None, chosen=None, names=None, found=None, **more):

@@ -7,15 +7,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from kinspect.errors import KinspectError
-from kinspect.spark.schemas import ROW_METADATA
 from kinspect.spark.storage import Target
-from kinspect.spark.writepass import WRITTEN, files_of
 from kinspect.tables.arrowcolumns import COMMENTS
 from kinspect.tables.request import Request
+
+pytestmark = pytest.mark.tools
 
 CAPTURES = Path(__file__).parents[2] / "captures/2.8.2"
 PATHS = [CAPTURES / name for name in ("console-none.pcap", "console-zstd.pcap")]
 TABLES = ("exchanges", "batches", "connections")
+SPARK_COLUMNS = b"org.apache.spark.sql.parquet.row.metadata"
 
 
 def contents(found):
@@ -23,9 +24,7 @@ def contents(found):
 
 
 def test_files_that_tasks_tell_of_have_the_rows_once_whatever_other_tries_left(local, tmp_path):
-    captures = local.captures(PATHS)
-    request, target = Request(TABLES), Target(None, str(tmp_path))
-    tries = [files_of(captures.written(request, target).select(WRITTEN).collect()) for _ in range(2)]
+    tries = [local.written(PATHS, Request(TABLES), Target(None, str(tmp_path))) for _ in range(2)]
     names = [{(file.table, file.folder, file.name) for file in files} for files in tries]
     assert not names[0] & names[1]
     assert len([*tmp_path.rglob("*.parquet")]) == len(names[0]) + len(names[1])
@@ -37,7 +36,7 @@ def test_files_that_tasks_tell_of_have_the_rows_once_whatever_other_tries_left(l
                 assert path.stat().st_size == file.size
                 rows = pq.ParquetFile(path).read().to_pylist()
                 assert len(rows) == file.rows
-                columns = json.loads(pq.read_metadata(path).metadata[ROW_METADATA.encode()])["fields"]
+                columns = json.loads(pq.read_metadata(path).metadata[SPARK_COLUMNS])["fields"]
                 comments = {column["name"]: column["metadata"].get("comment") for column in columns}
                 assert comments["timestamp_ns"] == COMMENTS["timestamp_ns"]
                 times = [row["timestamp_ns"] for row in rows]
