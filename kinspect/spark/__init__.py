@@ -209,9 +209,8 @@ def stream(
     from kinspect.capture.hostfiles import host_names
     from kinspect.kafka.view.view import View
     from kinspect.model import Caps as DefaultCaps
-    from kinspect.spark.batch import tries_of
     from kinspect.spark.datasource import CaptureSource
-    from kinspect.spark.sparksession import usable
+    from kinspect.spark.sparksession import tries_of, usable
     from kinspect.spark.storage import everywhere
     from kinspect.spark.streaming.query import frame
     from kinspect.spark.streaming.streamsource import StreamOptions

@@ -16,7 +16,6 @@ import cbor2
 import pyarrow as pa
 from pyspark.accumulators import AccumulatorParam
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.classic.dataframe import DataFrame as Classic
 
 from kinspect.answers.counter import AnswerCounter
 from kinspect.errors import CaptureError, KinspectError, capture_error
@@ -25,10 +24,11 @@ from kinspect.model import FRAME_BITS, Caps, Counts, added
 from kinspect.pipeline import EndPlace, RunEnd, summary_line
 from kinspect.spark.chunkmerge import Bases
 from kinspect.spark.decodepass import PIECE, NamingTask, RunContext, Task, decoding, learning
+from kinspect.spark.jvm import shuffled_once
 from kinspect.spark.scan import assembling, scanning
 from kinspect.spark.schemas import spark_schema
 from kinspect.spark.shuffle import EARLIEST, FRAGMENT, ROWS, SORTED_BY
-from kinspect.spark.sparksession import own_session
+from kinspect.spark.sparksession import own_session, tries_of
 from kinspect.spark.splits import LAST_TIMES, SPLIT_BYTES, Split, SplitReport, plan, shares
 from kinspect.spark.storage import Target, everywhere, expand, is_url, length, shown
 from kinspect.spark.writepass import TOLD, writing
@@ -267,16 +267,6 @@ class Captures:
         return line | {UNKNOWN: totals.get(UNKNOWN, {})}, rows
 
 
-def shuffled_once(spark: SparkSession, frame: DataFrame) -> DataFrame:
-    """The rows of `frame` in the session `spark`, shuffled by this call and never again.
-
-    Two actions on a DataFrame plan two shuffles; two actions on its RDD read the files of one. The call runs the
-    shuffle because the session of `frame` executes adaptively.
-    """
-    rows = frame._jdf.queryExecution().toRdd()
-    return Classic(spark._jsparkSession.internalCreateDataFrame(rows, frame._jdf.schema(), False), spark)
-
-
 class _Union(AccumulatorParam):  # type: ignore[misc]
     """Union of dicts; the entry of a task that ran twice counts once."""
 
@@ -346,8 +336,3 @@ def _parts(spark: SparkSession, size: int, share: int) -> int:
     """Number of tasks that decode."""
     most = int(spark.sparkContext.defaultParallelism) * _TASKS_A_CORE
     return max(1, min(most, size // _LEAST_BYTES), -(-size // share))
-
-
-def tries_of(spark: SparkSession) -> int:
-    """Number of times that Spark tries a task."""
-    return int(spark.sparkContext._jsc.sc().taskScheduler().maxTaskFailures())

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from kinspect.errors import KinspectError
 from kinspect.ownfile import folder_of
+from kinspect.spark.jvm import atomic_files, hadoop
 from kinspect.spark.storage import RENAMES, Target, check_store, opening_in
 from kinspect.tables.committedfolder import CommittedFolder
 from kinspect.tables.lock import LOCK, FileLock
@@ -43,14 +44,12 @@ class Folder(CommittedFolder):
     def __init__(self, spark: SparkSession, path: str) -> None:
         self.path = path
         self._spark = spark
-        self._hadoop = spark._jvm.org.apache.hadoop.fs
-        self._settings = spark._jsc.hadoopConfiguration()
+        self._hadoop, settings = hadoop(spark)
         root = self._hadoop.Path(path)
-        self._system = root.getFileSystem(self._settings)
+        self._system = root.getFileSystem(settings)
         self._root = self._system.makeQualified(root)
         self._unlock: Callable[[], None] = nothing
-        checkpoints = spark._jvm.org.apache.spark.sql.execution.streaming.checkpointing
-        self._atomic = checkpoints.CheckpointFileManager.create(self._root, self._settings)
+        self._atomic = atomic_files(spark, self._root, settings)
 
     def _at(self, *names: str) -> Any:
         return reduce(self._hadoop.Path, names, self._root)

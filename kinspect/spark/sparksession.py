@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 OLDEST_JAVA = 17
 _VERSION = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)', re.MULTILINE)
 _OLDEST_PYSPARK = (4, 2)
+_LOCAL = re.compile(r"local(?:\[[^,]+(?:,\s*(\d+)\s*)?\])?")
 _PYTHON = "PYSPARK_PYTHON"
 """The variable that names the Python of Spark's tasks; without it they run any `python3`."""
 SETTINGS = {
@@ -86,6 +87,13 @@ def usable(spark: SparkSession) -> SparkSession:
 def is_local(master: str | None) -> bool:
     """True if the executor is in this process's JVM."""
     return master is not None and master.startswith("local")
+
+
+def tries_of(spark: SparkSession) -> int:
+    """Number of times that Spark tries a task: one on a local master that names no other."""
+    context = spark.sparkContext
+    local = _LOCAL.fullmatch(context.master)
+    return int(local[1] or 1 if local else context.getConf().get("spark.task.maxFailures", "4"))
 
 
 def open_session(master: str | None, settings: Mapping[str, str], progress: bool) -> SparkSession:

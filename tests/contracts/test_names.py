@@ -1,6 +1,7 @@
 """One name, one meaning: no two files of the package have the same name, and no two classes; and how large it is."""
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,6 +50,14 @@ def test_no_file_has_the_name_of_another_package():
     packages = {path.parent.name: path.parent for path in PACKAGE.rglob("__init__.py")}
     same = [path for path in FILES if packages.get(path.stem, path.parent) != path.parent]
     assert [str(path.relative_to(PACKAGE)) for path in same if path.stem not in OF_BOTH] == []
+
+
+def test_private_names_of_pyspark_stand_in_one_file():
+    private = re.compile(r"\b_j(?:df|map|sc|sparkSession|vm)\b|\binternalCreate")
+    found = {
+        path.name for path in (PACKAGE / "spark").rglob("*.py") if private.search(path.read_text("utf-8"))
+    }
+    assert found == {"jvm.py"}
 
 
 def test_the_package_does_not_outgrow_its_readers():

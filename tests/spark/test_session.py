@@ -6,10 +6,12 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from kinspect.errors import KinspectError
+from kinspect.spark.sparksession import tries_of
 
 pytestmark = pytest.mark.tools
 
@@ -30,6 +32,27 @@ def test_a_pause_does_not_cost_the_executor_of_a_local_session():
     """As of a machine that sleeps: Spark cannot take such an executor back."""
     done = subprocess.run([sys.executable, "-c", TIMEOUT], capture_output=True, text=True, check=True)
     assert int(done.stdout.split()[-1]) > 365 * DAY_MS
+
+
+def test_how_often_a_task_is_tried_is_what_spark_does(spark):
+    assert tries_of(spark) == spark.sparkContext._jsc.sc().taskScheduler().maxTaskFailures() == 1
+
+
+@pytest.mark.parametrize(
+    ("master", "settings", "tries"),
+    [
+        ("local", {"spark.task.maxFailures": "9"}, 1),
+        ("local[*]", {}, 1),
+        ("local[2,4]", {}, 4),
+        ("local[*, 3]", {}, 3),
+        ("local-cluster[2,1,1024]", {}, 4),
+        ("spark://host:7077", {}, 4),
+        ("k8s://https://host", {"spark.task.maxFailures": "8"}, 8),
+    ],
+)
+def test_how_often_a_task_is_tried_is_said_by_the_master_and_the_settings(master, settings, tries):
+    context = SimpleNamespace(master=master, getConf=lambda: settings)
+    assert tries_of(SimpleNamespace(sparkContext=context)) == tries
 
 
 CAPTURE = Path(__file__).parents[2] / "captures/4.4.0/nano.pcap"

@@ -15,10 +15,10 @@ from pyspark.errors import StreamingQueryException
 from kinspect.errors import KinspectError, capture_error
 from kinspect.model import Counts, added
 from kinspect.pipeline import summary_line
-from kinspect.spark.batch import tries_of, with_scan
+from kinspect.spark.batch import with_scan
 from kinspect.spark.failure import raised_in_task
 from kinspect.spark.schemas import spark_schema
-from kinspect.spark.sparksession import own_session
+from kinspect.spark.sparksession import own_session, tries_of
 from kinspect.spark.storage import check_out
 from kinspect.spark.streaming.processor import PIECE, Shard, unpacked
 from kinspect.spark.streaming.streamoutput import StreamOutput
