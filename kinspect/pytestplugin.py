@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 import pytest
 
@@ -81,5 +82,7 @@ def _kept(item: pytest.Item, path: str) -> str:
     if folder is None:
         return path
     Path(folder).mkdir(parents=True, exist_ok=True)
+    # Tests whose names differ in other characters, or in their beginnings, have different files.
     name = re.sub(r"[^\w.-]+", "_", item.nodeid)[-150:]
-    return str(shutil.copy(path, Path(folder) / f"{name}.{Path(path).name}"))
+    number = crc32(item.nodeid.encode())
+    return str(shutil.copy(path, Path(folder) / f"{name}-{number:08x}.{Path(path).name}"))

@@ -22,6 +22,11 @@ def counted(number: int, thing: str, form: str = ",") -> str:
     return f"{number:{form}} {plural(number, thing)}"
 
 
+def cut_at(text: str, most: int) -> str:
+    """A text of at most so many characters; `…` stands for what is left out at its end."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
 def listed(names: list[str], most: int = 3, between: str = ", ") -> str:
     """The first names, and how many more there are: `a, b, c +2`."""
     return between.join(names[:most]) + (f" +{len(names) - most}" if len(names) > most else "")

@@ -51,6 +51,15 @@ def why_unseen(summary: Object, ended: Iterable[str] = ()) -> list[str]:
     return [*filter(None, found)]
 
 
+def why_mistimed(summary: Object) -> list[str]:
+    """Lines on why times of exchanges may not be those at which they were sent; none if they are."""
+    return [
+        *filter(
+            None, (tell(summary[key]) for key, tell in _CAUSES.items() if key in _CLOCKS and summary[key])
+        )
+    ]
+
+
 def left_out_by(filters: Sequence[str]) -> str:
     """The line on exchanges that were not asked for."""
     return f"exchanges that {', '.join(filters)} left out"
@@ -134,5 +143,6 @@ _CAUSES: dict[str, Callable[[Any], str]] = {
     "unknown_to_filters": _unknown,
 }
 """Lines by the keys of the summary, in their order."""
-_UNSEEN = _CAUSES.keys() - {"clock_offsets", "clock_steps", "unresolved_topic_ids"}
+_CLOCKS = frozenset({"clock_offsets", "clock_steps"})
+_UNSEEN = _CAUSES.keys() - {*_CLOCKS, "unresolved_topic_ids"}
 """Those of exchanges that may be missing."""

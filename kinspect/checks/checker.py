@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from kinspect.answers.incomplete import why_unseen
-from kinspect.checks.wirerule import Row, WireRule
+from kinspect.answers.incomplete import why_mistimed, why_unseen
+from kinspect.checks.wirerule import TIMES_MOST, Row, WireRule
 from kinspect.filters.natcopies import NatCopies
 from kinspect.kafka.exchange.exchange import Exchange
 
@@ -16,6 +16,9 @@ class RuleChecker:
 
     def __init__(self, rules: Sequence[WireRule]) -> None:
         self._rules = rules
+        rates = [rule for rule in rules if rule.per_second is not None]
+        for rule in rates:
+            rule.times_most = TIMES_MOST // len(rates)
         self._copies = NatCopies()
         self._begun = False
 
@@ -34,5 +37,5 @@ class RuleChecker:
     ) -> list[Row]:
         """A row for each rule. `summary`: the `summary` line's object, with `unknown_to_filters`; `ended`: why not all
         was read; `allow_unknown`: as of `WireRule.result`."""
-        unseen = why_unseen(summary, ended)
-        return [rule.result(unseen, allow_unknown) for rule in self._rules]
+        unseen, mistimed = why_unseen(summary, ended), why_mistimed(summary)
+        return [rule.result(unseen, mistimed, allow_unknown) for rule in self._rules]

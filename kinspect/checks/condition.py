@@ -2,42 +2,41 @@
 
 from __future__ import annotations
 
-import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
+from kinspect.checks.askedvalue import COMPARISONS, AskedValue
 from kinspect.checks.bounds import Bounds
 from kinspect.errors import KinspectError
 from kinspect.filteredvalues import LARGEST
 from kinspect.filters.filter import filter_from
 from kinspect.filters.filterdefinitions import FILTERS
-from kinspect.filters.values import Verdict, errors_about, glob, unknown_api
+from kinspect.filters.values import Verdict, errors_about, unknown_api
 from kinspect.jsontext import json_text
 from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.view import fieldnames
 from kinspect.kafka.view.forms import BODY
 from kinspect.kafka.view.view import LINE_KEYS, View, milliseconds
-from kinspect.kafka.wire.pair import ORPHAN, UNANSWERED
-from kinspect.model import REQUEST
+from kinspect.kafka.wire.pair import KINDS, ORPHAN, OUTCOMES, REASONS, UNANSWERED
+from kinspect.kafka.wire.wait import CAUSES
+from kinspect.model import REQUEST, RESPONSE
 from kinspect.protocol import schema
+from kinspect.wording import listed
 
 SEPARATOR: Final = "__"
 """Stands for the dot of a path, and before the name of a comparison: Python's keywords have no dots."""
-COMPARISONS: Final[dict[str, tuple[str, Callable[[Any, Any], bool]]]] = {
-    "gt": (">", operator.gt),
-    "ge": (">=", operator.ge),
-    "lt": ("<", operator.lt),
-    "le": ("<=", operator.le),
-    "ne": ("!=", operator.ne),
-}
-"""Endings of names, each with its sign."""
 DOUBTS: Final = frozenset({"malformed", "unsure_layout", "uncertain_pairing"})
 """Problems of messages whose fields may be those of another layout, or of another request."""
 LOSSES: Final = frozenset({"gap", "truncated_capture", "cap"})
 """Problems of what was captured, which say nothing of what was sent."""
 UNANSWERED_FOR: Final = frozenset({"closed", "reset", "idle"})
 """Reasons for no response that lie with the connection, not with what was captured."""
+WORDS: Final = {"outcome": OUTCOMES, "outcome_reason": REASONS, "kind": KINDS, "wait": CAUSES}
+"""Keys that have one of some words."""
+OPTIONAL: Final = "outcome_reason"
+"""A key that is null where there is nothing to say."""
 ERRORS_ONLY: Final = "errors_only"
 SHOWN: Final = 3
 """Most values of one exchange that are told."""
@@ -63,6 +62,10 @@ class Condition(ABC):
     def seen(self, exchange: Exchange) -> str:
         """What the exchange has in its place; empty if nothing can be said."""
 
+    def mistake(self) -> str:
+        """Why no exchange can have it, by those that were asked; empty if one can."""
+        return ""
+
 
 class FilterCondition(Condition):
     """A filter of `kinspect.filters` with its values. Raises KinspectError."""
@@ -72,7 +75,9 @@ class FilterCondition(Condition):
         self._filter = filter_from({name: value})
         if not self._filter.active:
             raise KinspectError(f"{name}: has no value")
-        self.text = name if FILTERS[name].metavar is None else f"{name} = {_alternatives(value, str)}"
+        several = isinstance(value, Iterable) and not isinstance(value, str)
+        values = " or ".join(map(str, value)) if several else value
+        self.text = name if FILTERS[name].metavar is None else f"{name} = {values}"
 
     def begin(self, start: int | None) -> None:
         self._filter.start = start
@@ -81,7 +86,16 @@ class FilterCondition(Condition):
         verdict = self._filter.verdict(exchange)
         return None if verdict and self.name == ERRORS_ONLY and _lost_alone(exchange) else verdict
 
+    def apis(self) -> list[schema.Api] | None:
+        """The APIs that it chooses by name; None if it is another filter."""
+        patterns = self._filter.asked[0].test.patterns
+        if self.name != "api" or patterns is None:
+            return None
+        return [api for api in schema.apis() if patterns.verdict((api.name.lower(), str(api.key)))]
+
     def seen(self, exchange: Exchange) -> str:
+        if self.name == ERRORS_ONLY:
+            return _wrong(exchange)
         for kind, values in FILTERS[self.name].left_out.items():
             found = values(exchange)
             if isinstance(found, int):
@@ -97,21 +111,38 @@ class KeyCondition(Condition):
 
     def __init__(self, name: str, value: Any) -> None:
         self.name = name
-        path, self._sign, test = _parsed(name)
+        path, ending = _parsed(name)
         self._path = path.split(".")
         self._label = path.removeprefix(f"{REQUEST}.{BODY}.")
         self._in_body = self._path[1:2] == [BODY]
-        self._test = _test(value, test)
         self._side = self._path[0]
         more = [f"{path}_size", f"{self._side}.complete"] if self._in_body else [_CUT]
         with errors_about(name):
             self._view = View(fields=[path, *more])
-        self.text = f"{self._label} {self._sign} {_alternatives(value, json_text)}"
+            self._asked = AskedValue(value, ending, WORDS.get(path, ()))
+        self.text = f"{self._label} {self._asked.text}"
+
+    def check_field(self, apis: Sequence[schema.Api] | None) -> None:
+        """Raises KinspectError for a field of bodies that no version of these APIs has; None: of all APIs."""
+        if not self._in_body or apis == []:
+            return
+        known = fieldnames.names_of(schema.apis() if apis is None else apis, self._side)
+        if unknown := [name for name in self._path[2:] if not fieldnames.is_one_of(name, known)]:
+            of = "no API" if apis is None else f"no version of {listed([api.name for api in apis])}"
+            raise KinspectError(
+                f"{self.name}: {of} has a field {unknown[0]!r} in its {self._side};"
+                f" fields of responses begin with {RESPONSE}.{BODY}"
+            )
+
+    def mistake(self) -> str:
+        return self._asked.mistake(self._label)
 
     def verdict(self, exchange: Exchange, each: bool) -> Verdict:
         found = self._found(exchange)
         # Of what is absent nothing is equal, or less.
-        verdicts = [None if one is _UNKNOWN else one is not _ABSENT and self._test(one) for one in found]
+        verdicts = [
+            None if one is _UNKNOWN else one is not _ABSENT and self._asked.test(one) for one in found
+        ]
         if (not each) in verdicts:
             return not each
         return None if None in verdicts else each
@@ -130,7 +161,14 @@ class KeyCondition(Condition):
         """The values at the path. What may be another one, or be missing, is `_UNKNOWN`."""
         line = self._view.exchange(exchange)
         found = [*_leaves(line, self._path)]
+        for value in found:
+            if value is not _UNKNOWN and value is not _ABSENT:
+                self._asked.note(value)
         if not self._in_body:
+            if _OF_WHOLE.get(self._path[-1], _nothing)(exchange):
+                return [_UNKNOWN]
+            if self._path == [OPTIONAL]:
+                return found
             cut = isinstance(line[self._side], list) and line[_CUT]
             return [_UNKNOWN if value is None else value for value in found] + [_UNKNOWN] * cut
         problems = exchange.problems
@@ -160,11 +198,52 @@ class VersionCondition(Condition):
         return f"{exchange.api} v{exchange.api_version}"
 
 
+def _lost_other(exchange: Exchange) -> bool:
+    """True if the request or the response of an exchange may have been there, and was not captured."""
+    return exchange.outcome in (UNANSWERED, ORPHAN) and exchange.outcome_reason not in UNANSWERED_FOR
+
+
+def _lost_some(exchange: Exchange) -> bool:
+    """True if some of an exchange was not captured."""
+    return _lost_other(exchange) or any(each.code in LOSSES for each in exchange.problems)
+
+
 def _lost_alone(exchange: Exchange) -> bool:
     """True if nothing is wrong with an exchange but that it was not captured whole."""
+    if _lost_other(exchange):
+        return True
     if exchange.outcome in (UNANSWERED, ORPHAN):
-        return exchange.outcome_reason not in UNANSWERED_FOR
+        return False
     return not exchange.summary.error_counts and all(each.code in LOSSES for each in exchange.problems)
+
+
+def _others_lost(exchange: Exchange) -> bool:
+    """True if it is not known which requests of its connection waited as it was sent."""
+    return not exchange.queue_known or _lost_other(exchange)
+
+
+def _nothing(_: Exchange) -> bool:
+    return False
+
+
+_OF_WHOLE: Final[dict[str, Callable[[Exchange], bool]]] = {
+    "outcome": _lost_other,
+    "outcome_reason": _lost_other,
+    "in_flight": _others_lost,
+    **dict.fromkeys("truncated_lists problem_count problems code complete inferred".split(), _lost_some),
+}
+"""Keys of lines that say how much was captured, with the exchanges of which they say nothing else."""
+
+
+def _wrong(exchange: Exchange) -> str:
+    """What is wrong with an exchange: its errors, else its outcome, else its problems."""
+    if names := _first(
+        dict.fromkeys(schema.error_name(code, exchange.api_key) for code in exchange.summary.error_counts)
+    ):
+        return ", ".join(names)
+    if exchange.outcome in (UNANSWERED, ORPHAN):
+        return f"{exchange.outcome} ({exchange.outcome_reason})"
+    return ", ".join(_first(dict.fromkeys(each.code for each in exchange.problems))) or "no error"
 
 
 def condition_of(name: str, value: Any) -> Condition:
@@ -172,51 +251,17 @@ def condition_of(name: str, value: Any) -> Condition:
     return FilterCondition(name, value) if name in FILTERS else KeyCondition(name, value)
 
 
-def _parsed(name: str) -> tuple[str, str, Callable[[Any, Any], bool] | None]:
-    """The path that a name stands for, and the comparison: its sign, and its function, None for equality."""
+def _parsed(name: str) -> tuple[str, str]:
+    """The path that a name stands for, and the name of the comparison, empty for equality. Raises KinspectError."""
     stem, _, ending = name.rpartition(SEPARATOR)
-    if stem and ending in COMPARISONS:
-        sign, test = COMPARISONS[ending]
-    else:
-        stem, (sign, test) = name, ("=", None)
+    if not stem or ending not in COMPARISONS:
+        stem, ending = name, ""
+    elif stem in FILTERS:
+        raise KinspectError(
+            f"{name}: {stem} is a filter, which has no comparisons: a pattern with ! leaves out"
+        )
     path = stem.replace(SEPARATOR, ".")
-    return (path if path.partition(".")[0] in LINE_KEYS else f"{REQUEST}.{BODY}.{path}"), sign, test
-
-
-def _test(value: Any, compare: Callable[[Any, Any], bool] | None) -> Callable[[Any], bool]:
-    """The test of a value that an exchange has."""
-    if compare is operator.ne:
-        is_equal = _test(value, None)
-        return lambda found: not is_equal(found)
-    if compare is not None:
-        if not _is_number(value):
-            raise KinspectError(f"{value!r} is no number to compare with")
-        return lambda found: _is_number(found) and compare(found, value)
-    if isinstance(value, str):
-        matches = glob(value)
-        return lambda found: isinstance(found, str) and matches(found)
-    if value is None or isinstance(value, bool):
-        return lambda found: found is value
-    if _is_number(value):
-        return lambda found: _is_number(found) and bool(found == value)
-    if isinstance(value, range) or not isinstance(value, Iterable) or isinstance(value, bytes | Mapping):
-        if isinstance(value, range):
-            return lambda found: _is_number(found) and found in value
-        raise KinspectError(f"{value!r} is neither a text, a number, true, false nor a list of these")
-    tests = [_test(each, None) for each in value]
-    return lambda found: any(test(found) for test in tests)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _alternatives(value: Any, text: Callable[[Any], str]) -> str:
-    """A value, or several of which one is enough."""
-    if isinstance(value, range):
-        return f"{value.start} to {value.stop - 1}"
-    several = isinstance(value, Iterable) and not isinstance(value, str)
-    return " or ".join(map(text, value)) if several else text(value)
+    return (path if path.partition(".")[0] in LINE_KEYS else f"{REQUEST}.{BODY}.{path}"), ending
 
 
 def _first(texts: Iterable[str]) -> list[str]:

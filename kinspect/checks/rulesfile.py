@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from kinspect.capture.optionfile import read_option_file
 from kinspect.checks.bounds import Bounds, bounds_of
-from kinspect.checks.condition import Condition, VersionCondition, condition_of
+from kinspect.checks.condition import Condition, FilterCondition, KeyCondition, VersionCondition, condition_of
 from kinspect.checks.wirerule import RATE_MOST, WireRule
 from kinspect.errors import KinspectError
 from kinspect.filters.values import errors_about
@@ -44,7 +44,12 @@ def rules_of(text: bytes, most: int = 3) -> list[WireRule]:
         raise KinspectError(f"must have a table [[{RULE}]] for each rule{odd}")
     if not 0 < len(tables) <= RULES_MOST:
         raise KinspectError(f"has {len(tables):,} rules: give 1 to {RULES_MOST}")
-    return [_numbered(number, table, most) for number, table in enumerate(tables, 1)]
+    rules = [_numbered(number, table, most) for number, table in enumerate(tables, 1)]
+    numbers: dict[str, int] = {}
+    for number, rule in enumerate(rules, 1):
+        if (first := numbers.setdefault(rule.name, number)) != number:
+            raise KinspectError(f"rule {number}: has the name of rule {first}, {rule.name!r}")
+    return rules
 
 
 def _numbered(number: int, table: dict[str, Any], most: int) -> WireRule:
@@ -68,6 +73,7 @@ def make_rule(name: str, table: Mapping[str, Any], most: int = 3) -> WireRule:
             made[key] = _READERS[key](value)
     if not made.keys() - {"where"}:
         raise KinspectError("expects nothing: give count, have, per_second or versions")
+    _check_fields(made)
     versions = made.pop("versions", None)
     if versions is not None:
         # No more is asked than what is there.
@@ -91,6 +97,17 @@ def _flat(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
             yield from _flat(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value
+
+
+def _check_fields(made: Mapping[str, Any]) -> None:
+    """Raises KinspectError for a field that no API of a rule has."""
+    chosen = [each.apis() for each in made.get("where", ()) if isinstance(each, FilterCondition)]
+    apis = next((each for each in chosen if each is not None), None)
+    for key in ("where", "have"):
+        for condition in made.get(key, ()):
+            if isinstance(condition, KeyCondition):
+                with errors_about(key):
+                    condition.check_field(apis)
 
 
 def _rate(value: Any) -> int:

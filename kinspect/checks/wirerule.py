@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from kinspect.checks.bounds import Bounds
 from kinspect.checks.condition import Condition
+from kinspect.errors import KinspectError
 from kinspect.filteredvalues import VALUE_CHARACTERS
 from kinspect.filters.values import Verdict
 from kinspect.kafka.exchange.exchange import Exchange
@@ -26,7 +27,7 @@ EVIDENCE_KEYS: Final = tuple(
 RATE_MOST: Final = 10_000
 """Greatest number of exchanges within a second that a rule can allow."""
 TIMES_MOST: Final = 1_000_000
-"""Exchanges of a rule whose times are kept, 8 bytes each."""
+"""Exchanges whose times are kept for all rules together, 8 bytes each."""
 TEXTS_MOST: Final = 20
 """Different values that are counted of a condition."""
 TEXTS_SHOWN: Final = 3
@@ -34,6 +35,8 @@ _VIEW: Final = View(
     fields="timestamp client broker api api_version event_id request.frames response.frames".split()
 )
 
+API: Final = "api"
+"""The filter of which each example tells anyway."""
 Row = dict[str, Any]
 
 
@@ -74,7 +77,7 @@ class WireRule:
 
     `where`: conditions that exchanges meet which it is about; `have`: conditions that each of these is to meet;
     `count`: how many there are to be; `per_second`: how many at most there may be within any second; `most`: examples
-    that it keeps of what breaks an expectation.
+    that it keeps of what breaks an expectation. `times_most`: exchanges whose times it keeps.
     """
 
     def __init__(
@@ -89,7 +92,8 @@ class WireRule:
         self.name = name
         # One that asks each for something passes only if there is one.
         self._count = count or Bounds(1 if have else 0)
-        self._where, self._have, self._per_second, self._most = where, have, per_second, most
+        self._where, self._have, self.per_second, self._most = where, have, per_second, most
+        self.times_most = TIMES_MOST
         self._sure = self._unsure = 0
         self._first: list[Row] = []
         self._left_out = [SeenTexts() for _ in where]
@@ -114,7 +118,8 @@ class WireRule:
         if chosen:
             self._sure += 1
             if len(self._first) < self._most:
-                self._first.append(evidence(exchange))
+                texts = (condition.seen(exchange) for condition in self._where if condition.name != API)
+                self._first.append(evidence(exchange, ", ".join(filter(None, texts))))
         else:
             self._unsure += 1
         for at, condition in enumerate(self._have):
@@ -126,18 +131,22 @@ class WireRule:
                 self._broken[at].note(seen)
                 if len(self._examples[at]) < self._most:
                     self._examples[at].append(evidence(exchange, seen))
-        if self._per_second is not None:
+        if self.per_second is not None:
             self._note_time(exchange, bool(chosen))
 
-    def result(self, unseen: Sequence[str], allow_unknown: bool = False) -> Row:
-        """What became of the rule, with `KEYS`. `unseen`: why exchanges may be missing, none if none are;
-        `allow_unknown`: the rule is not broken where that is not known."""
+    def result(self, unseen: Sequence[str], mistimed: Sequence[str] = (), allow_unknown: bool = False) -> Row:
+        """What became of the rule, with `KEYS`. `unseen`: why exchanges may be missing, none if none are; `mistimed`:
+        why their times may be wrong; `allow_unknown`: the rule is not broken where that is not known. Raises
+        KinspectError for a condition that the exchanges show to be one that none can meet."""
+        for condition in (*self._where, *self._have):
+            if mistake := condition.mistake():
+                raise KinspectError(f"rule {self.name!r}: {condition.name}: {mistake}")
         judged = [
             self._judged_count(unseen),
             *(self._judged_each(at, unseen) for at in range(len(self._have))),
         ]
-        if self._per_second is not None:
-            judged.append(self._judged_rate(unseen))
+        if self.per_second is not None:
+            judged.append(self._judged_rate(unseen, mistimed))
         status = next(
             (bad for bad in (FAILED, UNKNOWN) if any(each.status == bad for each in judged)), PASSED
         )
@@ -172,7 +181,7 @@ class WireRule:
 
     def _note_time(self, exchange: Exchange, chosen: bool) -> None:
         time = exchange.timestamp
-        if time is None or len(self._times) + len(self._maybe_times) >= TIMES_MOST:
+        if time is None or len(self._times) + len(self._maybe_times) >= self.times_most:
             self._timeless += 1
             return
         if not chosen:
@@ -245,16 +254,16 @@ class WireRule:
             return Judgement(UNKNOWN, expected, seen, [*reasons, *unseen])
         return Judgement(PASSED, expected, seen)
 
-    def _judged_rate(self, unseen: Sequence[str]) -> Judgement:
-        allowed = self._per_second or 0
+    def _judged_rate(self, unseen: Sequence[str], mistimed: Sequence[str]) -> Judgement:
+        allowed = self.per_second or 0
         about = self._about
         which = f" with {about}" if about else ""
         expected = f"at most {counted(allowed, 'exchange')}{which} within a second"
         most = _most_within_a_second(self._times)
         seen = f"{counted(most, 'exchange')} within a second"
-        if most > allowed:
+        if most > allowed and not mistimed:
             return Judgement(FAILED, expected, seen, (), self._burst)
-        reasons = [*unseen]
+        reasons = [*unseen, *mistimed]
         if self._timeless:
             reasons.append(f"{counted(self._timeless, 'exchange')} whose time is not known, or not kept")
         if _most_within_a_second([*self._times, *self._maybe_times]) > allowed:

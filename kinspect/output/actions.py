@@ -11,6 +11,7 @@ from kinspect.kafka.wire.pair import SASL_TOKEN
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import END_TXN, JOIN_GROUP, LEAVE_GROUP, SASL_HANDSHAKE
 from kinspect.protocol.fieldpaths import field_paths
+from kinspect.wording import cut_at
 
 TYPES = {"acl": resources.ACL_TYPES, "config": resources.CONFIG_TYPES}
 """The names of the types of resources, by what a request names them for."""
@@ -122,4 +123,4 @@ def _request_body(exchange: Exchange) -> dict[str, Any]:
 
 
 def _shortened(text: str) -> str:
-    return text if len(text) <= WORDS_SHOWN else f"{text[: WORDS_SHOWN - 1]}…"
+    return cut_at(text, WORDS_SHOWN)

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from kinspect.output import Opening
-from kinspect.output.checktexts import LABEL, Row, explained
+from kinspect.output.checktexts import LABEL, NOTHING, Row, explained, passed_by_nothing
 from kinspect.output.console import make_console
 from kinspect.output.escape import escape
 from kinspect.sink import Sink
@@ -29,9 +29,8 @@ class CheckTable(Sink):
 
     def tell(self, row: Row) -> None:
         status = row["status"]
-        self._console.print(
-            Text.assemble((f"{status:{LABEL}}", STYLES[status]), escape(row["rule"])), soft_wrap=True
-        )
+        words = f"{escape(row['rule'])}{f'  ({NOTHING})' if passed_by_nothing(row) else ''}"
+        self._console.print(Text.assemble((f"{status:{LABEL}}", STYLES[status]), words), soft_wrap=True)
         if status != "passed":
             for line in explained(row):
                 self._console.print(Text(f"{'':{LABEL}}{line}"), soft_wrap=True)

@@ -6,10 +6,19 @@ from collections.abc import Iterator
 from typing import Any
 
 from kinspect.output.escape import escape
+from kinspect.wording import cut_at
 
 Row = dict[str, Any]
 LABEL = 9
 """Width of what stands before a text."""
+CLIENT_MOST = 200
+"""Most characters of a client id."""
+NOTHING = "no exchange"
+
+
+def passed_by_nothing(row: Row) -> bool:
+    """True if a rule passed, and there was no exchange that it is about."""
+    return row["status"] == "passed" and not row["exchanges"] and not row["unsure"]
 
 
 def explained(row: Row) -> Iterator[str]:
@@ -37,7 +46,7 @@ def _place(example: Row) -> str:
     parts = [
         f"{example['file']} frame {example['frame']}",
         example["timestamp"] or "",
-        f"{address} ({client})" if client else address,
+        f"{address} ({cut_at(client, CLIENT_MOST)})" if client else address,
         f"{what}: {seen}" if seen and seen != what else what,
     ]
     return "  ".join(filter(None, parts))

@@ -7,7 +7,7 @@ from typing import BinaryIO
 from xml.etree import ElementTree
 
 from kinspect.output import Opening
-from kinspect.output.checktexts import Row, explained, in_short
+from kinspect.output.checktexts import NOTHING, Row, explained, in_short, passed_by_nothing
 from kinspect.output.escape import escape
 from kinspect.sink import Sink
 
@@ -46,6 +46,8 @@ class JUnit(Sink):
                 ElementTree.SubElement(case, "failure", about).text = "\n".join(explained(row))
             elif _is_skipped(row):
                 ElementTree.SubElement(case, "skipped", {"message": in_short(row)})
+            elif passed_by_nothing(row):
+                ElementTree.SubElement(case, "system-out").text = NOTHING
         ElementTree.indent(document)
         self._stream.write(ElementTree.tostring(document, encoding="utf-8", xml_declaration=True) + b"\n")
         self._stream.flush()

@@ -8,7 +8,7 @@ from typing import Any
 from kinspect.kafka.view.view import epoch_ns
 from kinspect.kafka.wire.pair import NO_RESPONSE, ORPHAN, UNANSWERED
 from kinspect.output.escape import escape
-from kinspect.wording import counted, listed
+from kinspect.wording import counted, cut_at, listed
 
 MESSAGE_MOST = 256
 """Characters of a message at most."""
@@ -80,7 +80,7 @@ def api_name(line: Line) -> str:
 def message(line: Line) -> str:
     """The line in a text of 256 printable characters at most: `Produce v13 orders-0 MESSAGE_TOO_LARGE 1.17 ms`."""
     text = escape(" ".join(filter(None, _PARTS[line["type"]](line))))
-    return text if len(text) <= MESSAGE_MOST else f"{text[: MESSAGE_MOST - 1]}…"
+    return cut_at(text, MESSAGE_MOST)
 
 
 def _exchange_parts(line: Line) -> Iterator[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from kinspect.durations import Durations
 from kinspect.output.linefacts import Line
 from kinspect.output.semconv import OPERATIONS, SEND, SYSTEM, WITH_RECORDS, Value
+from kinspect.wording import cut_at
 
 DURATION = "messaging.client.operation.duration"
 SENT, CONSUMED = "messaging.client.sent.messages", "messaging.client.consumed.messages"
@@ -52,4 +53,4 @@ class Operations:
 
 
 def _cut(value: Value) -> Value:
-    return value if not isinstance(value, str) or len(value) <= TEXT_MOST else f"{value[: TEXT_MOST - 1]}…"
+    return cut_at(value, TEXT_MOST) if isinstance(value, str) else value

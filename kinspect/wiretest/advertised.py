@@ -84,7 +84,7 @@ class AdvertisedAddresses:
         if not 0 <= size <= LONGEST:
             self._is_kafka = False
             return b""
-        if _nodes(api_key, version):
+        if _may_name_brokers(api_key, version):
             self._waiting[correlation_id] = api_key, version
             drop_oldest(self._waiting, WAITING_MOST)
         self._skip_asked = _SIZE.size + size
@@ -140,6 +140,12 @@ def replace_addresses(
         return encode_response(message) if found else frame
     except KinspectError:
         return None
+
+
+def _may_name_brokers(api_key: int, version: int) -> bool:
+    """True if responses have addresses of brokers in this version, or in the last one that is known."""
+    api = schema.api(api_key)
+    return api is not None and bool(_nodes(api_key, min(version, max(api.versions, default=0))))
 
 
 @lru_cache(maxsize=1_000)

@@ -15,7 +15,7 @@ from kinspect.filters.filterdefinitions import FILTERS
 from kinspect.output.checktexts import explained
 from kinspect.output.escape import escape
 from kinspect.wiretest.advertised import Place
-from kinspect.wiretest.forwarder import Forwarder
+from kinspect.wiretest.forwarder import SETTLE_SECONDS, Forwarder
 from kinspect.wiretest.livewire import LiveWire
 from kinspect.wiretest.recording import Recording
 from kinspect.wording import counted
@@ -37,6 +37,7 @@ class Wire:
         self._keylogs: list[bytes] = []
         self._recorder: _Recorder | None = None
         self._live: list[LiveWire] = []
+        self._live_is_over = False
 
     def forward(self, servers: str, elsewhere: Mapping[str, str] | None = None) -> str:
         """Forward to brokers, and record what is said; returns the `bootstrap.servers` for clients.
@@ -74,6 +75,7 @@ class Wire:
         `expect(api="Produce", count=range(1, 4), acks=-1)`: 1 to 3 Produce requests, each with acks -1. Without a
         `count` at least one. `name`: what reports call it. Raises KinspectError for what is none.
         """
+        __tracebackhide__ = True
         parts: dict[str, Any] = {"where": {}, "have": {}}
         for each, value in conditions.items():
             parts["where" if each in FILTERS else "have"][each] = value
@@ -87,6 +89,7 @@ class Wire:
 
     def never(self, *, name: str | None = None, **conditions: Any) -> None:
         """Expect no exchange that meets all conditions; with `per_second__gt=3` not more than 3 within a second."""
+        __tracebackhide__ = True
         where = {each: value for each, value in conditions.items() if each != RATE}
         rule: dict[str, Any] = {"where": where} if where else {}
         if RATE in conditions:
@@ -103,6 +106,7 @@ class Wire:
         name: str | None = None,
     ) -> None:
         """Expect no request of a version above or below, by APIs: `versions(max={"Fetch": 12})`."""
+        __tracebackhide__ = True
         highest, lowest = max or {}, min or {}
         rule = {
             api: f"{lowest.get(api, '')}..{highest.get(api, '')}"
@@ -116,13 +120,15 @@ class Wire:
         __tracebackhide__ = True
         if not self._made:
             return
+        captures = self._captures()
         rows = check(
             [*self._rules()],
-            self._captures(),
+            captures,
             keylog=b"".join(self._keylogs),
             allow_unknown=self.allow_unknown,
-            lacks=[] if self._recorder is None else self._recorder.lacks(),
+            lacks=[*self._lacks()],
         )
+        self._live_is_over = bool(self._live)
         broken = [row for row in rows if row["broken"]]
         if broken:
             raise AssertionError("\n".join(self._told(broken, len(rows))))
@@ -145,13 +151,24 @@ class Wire:
             self._recorder.close()
 
     def _add(self, what: str, name: str | None, said: dict[str, Any], rule: dict[str, Any]) -> None:
+        __tracebackhide__ = True
         told = ", ".join(f"{each}={value!r}" for each, value in said.items() if value is not None)
-        make_rule(what, rule)  # says at once what is wrong with it
+        try:
+            make_rule(what, rule)
+        except KinspectError as error:
+            raise KinspectError(f"{what}: {error}") from None
         self._made.append((name or f"{what}({told})", rule))
 
     def _rules(self) -> Iterator[WireRule]:
         for name, rule in self._made:
             yield make_rule(name, rule)
+
+    def _lacks(self) -> Iterator[str]:
+        """What may be missing in the captures, without a trace in them."""
+        if self._live_is_over:
+            yield "what was said after check(), with which the captures of live() ended"
+        if self._recorder is not None:
+            yield from self._recorder.lacks()
 
     def _captures(self) -> list[str]:
         captures = [*self.kept(), *self._paths]
@@ -188,6 +205,8 @@ class _Recorder:
 
     def lacks(self) -> Iterator[str]:
         """What may be missing in the recording."""
+        if self._forwarder is not None and self._forwarder.held_up:
+            yield f"what clients sent and a broker did not take within {SETTLE_SECONDS:g} s"
         if self._forwarder is not None and (passed := self._forwarder.passed):
             yield f"{counted(passed, 'response')} that may name brokers to which clients connect themselves"
         if self._recording.missed:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any, Final, TypeVar
 
 from kinspect.errors import KinspectError
@@ -19,19 +20,26 @@ BROKERS_MOST: Final = 1_000
 AT_ONCE: Final = 1 << 16
 AGAIN_SECONDS: Final = 0.05
 TURNS: Final = 10
-"""Turns of the loop in which what has come is read."""
+"""Turns of the loop in which nothing comes, after which all that was sent by then has come."""
+SETTLE_SECONDS: Final = 10.0
+"""Longest time in which brokers take what clients sent."""
 
 
 class Forwarder:
     """Listens in a thread of its own, for each broker at a port of its own. `elsewhere`: where brokers can be reached
     that advertise an address which cannot be; `unreachable`: those that could not, and why; `passed`: responses that
-    may name other brokers, to which clients then connect themselves."""
+    may name other brokers, to which clients then connect themselves; `held_up`: brokers did not take all that clients
+    had sent as it was to be recorded."""
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
         self.elsewhere: dict[Place, Place] = {}
         self.unreachable: dict[Place, str] = {}
         self.passed = 0
+        self.held_up = False
+        self._held = 0
+        """Connections that are being made, and those whose broker is to take bytes."""
+        self._moved = 0
         self._listeners: dict[Place, socket.socket] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
@@ -60,8 +68,13 @@ class Forwarder:
         return self._listener(broker)
 
     async def _settled(self) -> None:
-        for _ in range(TURNS):
-            await asyncio.sleep(0)
+        until = self._loop.time() + SETTLE_SECONDS
+        quiet, moved = 0, self._moved
+        while quiet < TURNS and self._loop.time() < until:
+            await asyncio.sleep(AGAIN_SECONDS if self._held else 0)
+            quiet = 0 if self._held or moved != self._moved else quiet + 1
+            moved = self._moved
+        self.held_up = quiet < TURNS
         self._recording.flush()
 
     async def _closed(self) -> None:
@@ -89,6 +102,15 @@ class Forwarder:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    @contextmanager
+    def _holding(self) -> Iterator[None]:
+        """Context in which a client has to wait for its broker."""
+        self._held += 1
+        try:
+            yield
+        finally:
+            self._held -= 1
+
     def _pass(self) -> None:
         self.passed += 1
 
@@ -111,7 +133,8 @@ class Forwarder:
         stream = self._recording.open(*ends)
         reader, writer = await asyncio.open_connection(sock=client)
         try:
-            there, to = await asyncio.open_connection(*self.elsewhere.get(broker, broker))
+            with self._holding():
+                there, to = await asyncio.open_connection(*self.elsewhere.get(broker, broker))
         # A name may be none that there can be.
         except (OSError, ValueError) as error:
             self.unreachable[broker] = getattr(error, "strerror", None) or str(error)
@@ -124,8 +147,8 @@ class Forwarder:
         addresses = AdvertisedAddresses(self._listener, self._pass)
         try:
             async with asyncio.TaskGroup() as both:
-                both.create_task(_pump(CLIENT, reader, to, addresses.request, stream))
-                both.create_task(_pump(BROKER, there, writer, addresses.response, stream))
+                both.create_task(self._pump(CLIENT, reader, to, addresses.request, stream))
+                both.create_task(self._pump(BROKER, there, writer, addresses.response, stream))
         except* OSError:
             pass
         finally:
@@ -134,25 +157,27 @@ class Forwarder:
             to.transport.abort()
             writer.close()
 
-
-async def _pump(
-    direction: int,
-    reader: asyncio.StreamReader,
-    writer: asyncio.StreamWriter,
-    handed: Callable[[bytes], bytes],
-    stream: RecordedStream,
-) -> None:
-    """Forward what one side sends. `handed`: what is handed on of bytes that came; of none, at the end."""
-    data = b"more"
-    while data:
-        try:
-            data = await reader.read(AT_ONCE)
-        except ConnectionResetError:
-            stream.reset(direction)
-            raise
-        if passing := handed(data):
-            stream.data(direction, passing)
-            writer.write(passing)
-            await writer.drain()
-    stream.end(direction)
-    writer.write_eof()
+    async def _pump(
+        self,
+        direction: int,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        handed: Callable[[bytes], bytes],
+        stream: RecordedStream,
+    ) -> None:
+        """Forward what one side sends. `handed`: what is handed on of bytes that came; of none, at the end."""
+        data = b"more"
+        while data:
+            try:
+                data = await reader.read(AT_ONCE)
+            except ConnectionResetError:
+                stream.reset(direction)
+                raise
+            self._moved += len(data)
+            if passing := handed(data):
+                stream.data(direction, passing)
+                writer.write(passing)
+                with self._holding() if direction == CLIENT else nullcontext():
+                    await writer.drain()
+        stream.end(direction)
+        writer.write_eof()

@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 from support.client import Client, recorded
+from support.packets import packets
 from support.pcap import Conversation, pcap
 
 import kinspect
@@ -113,10 +114,10 @@ def test_through_lists_one_value_is_chosen_by_and_each_is_asked_for(check, tmp_p
         f'where.api = "Produce"\nhave.{path} = "orders"',
         f'where.api = "Produce"\nhave.{path} = ["orders", "m*"]',
         'where.api = "Produce"\nhave.topics = ["orders", "mails"]',
-        'where.api = "Produce"\nhave.isolation_level = 0',
+        'where.api = "Produce"\nhave.topic_data.topic_id = "AAAA"',
     )
     assert [row["status"] for row in rows] == ["passed", "failed", "passed", "passed", "failed"]
-    assert rows[4]["seen"] == "no isolation_level in Produce v3 in 1 of 1 exchange"
+    assert rows[4]["seen"] == "no topic_data.topic_id in Produce v3 in 1 of 1 exchange"
 
 
 def test_what_was_not_seen_neither_passes_nor_fails(check, tmp_path):
@@ -167,13 +168,17 @@ RULES = [
     {"where": {"api": "Produce"}, "per_second": 4},
     {"versions": {"Produce": "3..3"}},
     {"versions": {"Produce": "..2"}},
+    {"have": {"outcome": "answered", "outcome_reason": None}},
+    {"have": {"problem_count": 0, "truncated_lists": False, "in_flight": 0}},
+    {"have": {"request.complete": True, "response.complete": True, "response.inferred": False}},
+    {"where": {"problems.code": "*"}, "count": 0},
 ]
 
 
-def judged(packets, tmp_path):
+def judged(packets, tmp_path, **cut):
     """The statuses of `RULES` for a capture of these packets."""
     path = tmp_path / "some.pcap"
-    path.write_bytes(pcap(packets))
+    path.write_bytes(pcap(packets, **cut))
     return [row["status"] for row in kinspect.check([make_rule("", rule) for rule in RULES], path)]
 
 
@@ -193,14 +198,79 @@ def test_a_verdict_is_that_on_the_whole_or_unknown(tmp_path):
         for port in (pack(">H", 40000), pack(">H", 9092))
     ]
     undecided = 0
-    for cut in (*cuts, *ports):
-        found = judged(cut, tmp_path)
+    snaps = [(packets, {"snap_length": length}) for length in (60, 70, 90)]
+    for cut, more in (*((cut, {}) for cut in (*cuts, *ports)), *snaps):
+        found = judged(cut, tmp_path, **more)
         pairs = [
             pair for pair in zip(RULES, whole, found, strict=True) if pair[2] not in (pair[1], "unknown")
         ]
         assert pairs == []
         undecided += found.count("unknown")
     assert undecided > len(cuts)
+
+
+def test_what_a_real_capture_lacks_breaks_no_rule(tmp_path):
+    """One side alone, and without its begin."""
+    path = CAPTURES / "3.6.2/codecs_aiokafka.pcap.gz"
+    port = pack(">H", next(iter(kinspect.read(path))).connection.broker_port)
+    lacks = [rule for rule in RULES[-4:] if "truncated_lists" not in rule.get("have", ())]
+
+    def statuses(taken):
+        part = tmp_path / "part.pcap"
+        part.write_bytes(pcap([(packet.time // 1000, packet.data) for packet in taken]))
+        return {row["status"] for row in kinspect.check([make_rule("", rule) for rule in lacks], part)}
+
+    whole = packets(path)
+    sides = [[each for each in whole if each.data[at : at + 2] == port] for at in (34, 36)]
+    assert all(sides)
+    assert statuses(whole) == {"passed"}
+    for part in (*sides, whole[len(whole) // 3 :]):
+        assert statuses(part) == {"unknown"}
+
+
+def test_a_pass_of_nothing_says_so(kinspect, tmp_path):
+    rules = tmp_path / "rules.toml"
+    rules.write_text('[[rule]]\nname = "x"\nwhere.api = "ShareFetch"\nhave.group_id = "g"\ncount = "0.."')
+    command = "check", WHOLE, "--rules", rules, "-q", "--format"
+    assert kinspect(*command, "table").out == "passed   x  (no exchange)\n"
+    assert kinspect(*command, "github").out == "::notice title=x (passed)::no exchange\n"
+    (case,) = ElementTree.fromstring(kinspect(*command, "junit").out).iter("testcase")
+    assert [(each.tag, each.text) for each in case] == [("system-out", "no exchange")]
+
+
+@pytest.mark.parametrize(
+    ("rule", "says"),
+    [
+        ('have.acks = "1"', "'0': acks: is a number, as -1, and never a text"),
+        ("have.acks = true", "'0': acks: is a number, as -1, and never true or false"),
+        ('have."client.id" = [1, true]', 'client.id: is a text, as "pg-jt-idem", and never a number or true'),
+        ('have.tls = "no"', "tls: is true or false, as false, and never a text"),
+        ('have.client = "x"', "client: has no value but client.ip, client.port"),
+    ],
+)
+def test_a_value_of_another_kind_than_the_keys_is_told(kinspect, tmp_path, rule, says):
+    rules = tmp_path / "rules.toml"
+    rules.write_text(f'[[rule]]\nname = "0"\nwhere.api = "Produce"\n{rule}')
+    found = kinspect("check", WHOLE, "--rules", rules, "-q")
+    assert (found.status, found.out) == (1, "")
+    assert says in found.err
+    # Of several values one of the right kind is enough.
+    rules.write_text('[[rule]]\nname = "0"\nwhere.api = "Produce"\nhave.acks = ["all", -1]')
+    assert kinspect("check", WHOLE, "--rules", rules, "-q").status == 0
+
+
+def test_evidence_of_errors_names_them(check):
+    (row,) = check(WHOLE, "where.errors_only = true\ncount = 0")
+    assert {each["seen"] for each in row["evidence"]} == {"UNSUPPORTED_VERSION"}
+
+
+def test_a_rate_is_unknown_where_times_are_wrong(tmp_path):
+    rule = make_rule("", {"where": {"api": "Produce"}, "per_second": 1})
+    for exchange in kinspect.read(produced(tmp_path, 1, 1)):
+        rule.take(exchange)
+    assert rule.result([])["status"] == "failed"
+    row = rule.result([], ["a clock was set"])
+    assert (row["status"], row["reasons"]) == ("unknown", ["a clock was set"])
 
 
 def test_unknown_is_broken_unless_it_is_allowed(check):
@@ -320,6 +390,16 @@ def test_reports_of_what_is_allowed(kinspect, tmp_path):
         ("[[rule]]\nname = 'a'\nhave.acks__lt = 'x'", "'x' is no number to compare with"),
         ("[[rule]]\nname = 'a'\nhave.acks = 2020-01-01", "is neither a text, a number"),
         ("[[rule]]\nname = 'a'\nhave.errors_only = false", "errors_only: has no value"),
+        ("[[rule]]\nname = 'a'\nhave.outcome = 'respnded'", "have: outcome: is never 'respnded': "),
+        ("[[rule]]\nname = 'a'\nhave.kind = 'x'", "kind: is never 'x': it is one of kafka, sasl_token"),
+        ("[[rule]]\nname = 'a'\nhave.'client.id' = '!x'", "has a name with __ne, and no !"),
+        ("[[rule]]\nname = 'a'\nhave.topic__ne = 'x'", "topic is a filter, which has no comparisons"),
+        (
+            "[[rule]]\nname = 'a'\ncount = 0\nwhere = { api = 'Metadata', acks = 1 }",
+            "where: acks: no version of Metadata has a field 'acks' in its request",
+        ),
+        ("[[rule]]\nname = 'a'\nhave.error_code__ne = 0", "no API has a field 'error_code' in its request"),
+        ("[[rule]]\nname = 'a'\ncount = 1\n" * 2, "rule 2: has the name of rule 1, 'a'"),
         ("x = " + "[" * 100_000, "is nested too deeply"),
         ("\ud800", "is not UTF-8"),
         ("[[rule]]\nname = 'a'\ncount = 1\n" * 501, "has 501 rules"),

@@ -27,7 +27,12 @@ PAGES = [
         )
     ),
 ]
-OF_PYTHON = [ROOT / "README.md", ROOT / "docs" / "python.md", ROOT / "docs" / "check.md"]
+OF_PYTHON = [
+    ROOT / "README.md",
+    ROOT / "docs" / "python.md",
+    ROOT / "docs" / "pytest.md",
+    ROOT / "docs" / "check.md",
+]
 EXAMPLES = [example for page in PAGES for example in examples(page)]
 MAKE = re.compile(r"^make ([a-z-]+)", re.MULTILINE)
 GLOB = re.compile(r"[\"' ](captures/[^\"'\s|]*\*[^\"'\s|,]*)")

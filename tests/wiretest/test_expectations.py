@@ -1,9 +1,12 @@
 """What a test expects on the wire: ten broken clients, and one that is as it should be."""
 
+import asyncio
 import os
 import re
 import socket
+from contextlib import suppress
 from struct import pack
+from threading import Thread
 
 import pytest
 from crc32c import crc32c
@@ -13,6 +16,7 @@ from support.scripted import RawClient, ScriptedBroker
 import kinspect
 from kinspect.errors import KinspectError
 from kinspect.wiretest.expectations import Wire
+from kinspect.wiretest.forwarder import AGAIN_SECONDS
 
 TOPIC = "orders"
 ISOLATED = {"isolation_level": 1}
@@ -199,6 +203,50 @@ def test_what_is_not_recorded_may_have_been_anything(broker, wire, monkeypatch):
     ):
         other.check()
     other.close()
+
+
+def test_what_was_sent_is_recorded_however_slowly_a_broker_is_found(broker, wire, monkeypatch):
+    opened = asyncio.open_connection
+
+    async def slowly(*place, **more):
+        for _ in range(3 if place else 0):
+            await asyncio.sleep(AGAIN_SECONDS)
+        return await opened(*place, **more)
+
+    monkeypatch.setattr(asyncio, "open_connection", slowly)
+    partitions = [{"index": 0, "records": batch((b"k", b"v" * 3_000_000))}]
+    wire.expect(api="Produce", acks=0)
+    with RawClient(wire.forward(broker.address)) as client:
+        sending = Thread(
+            target=client.send,
+            args=(
+                0,
+                9,
+                {"acks": 0, "timeout_ms": 1, "topic_data": [{"name": "t", "partition_data": partitions}]},
+            ),
+        )
+        sending.start()
+        sending.join()
+        wire.check()
+
+
+def test_a_broker_that_takes_nothing_makes_it_unknown(wire, monkeypatch):
+    monkeypatch.setattr("kinspect.wiretest.forwarder.SETTLE_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        wire.never(api="DeleteTopics")
+        with RawClient(wire.forward(f"127.0.0.1:{server.getsockname()[1]}")) as client:
+            sending = Thread(target=_send_all, args=(client.connection, bytes(64 << 20)))
+            sending.start()
+            taken, _ = server.accept()
+            with pytest.raises(AssertionError, match="what clients sent and a broker did not take"):
+                wire.check()
+            taken.close()
+        sending.join()
+
+
+def _send_all(connection, data):
+    with suppress(OSError):
+        connection.sendall(data)
 
 
 def test_who_resets_is_recorded(broker, wire):

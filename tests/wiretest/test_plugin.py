@@ -97,7 +97,9 @@ def test_fails(kafka_wire):
         str(tmp_path / "kept"),
     )
     found.assert_outcomes(failed=1)
-    found.stdout.fnmatch_lines(["*assert 1 == 2", f"capture: {tmp_path}/kept/*test_fails.kafka_wire.pcapng"])
+    found.stdout.fnmatch_lines(
+        ["*assert 1 == 2", f"capture: {tmp_path}/kept/*test_fails-*.kafka_wire.pcapng"]
+    )
     (kept,) = (tmp_path / "kept").iterdir()
     assert [exchange.api for exchange in kinspect.read(kept)] == ["Produce"]
 
@@ -129,7 +131,7 @@ def test_the_example_of_the_page(outer, acks):
     """With librdkafka's own cluster in the place of brokers."""
     from confluent_kafka import Producer
 
-    page = ROOT / "docs" / "check.md"
+    page = ROOT / "docs" / "pytest.md"
     (example,) = [text for _, text in fences(page, "python") if "kafka_wire" in text]
     (shown,) = [text for _, text in fences(page, "text")]
     cluster = Producer({"test.mock.num.brokers": 3, "log_level": 0})

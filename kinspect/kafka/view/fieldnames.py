@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from functools import cache
 from typing import Final
 
 from kinspect.errors import KinspectError
 from kinspect.kafka.view.fieldselection import DECODED, SIZE, Tree
+from kinspect.model import REQUEST
 from kinspect.protocol import schema
 from kinspect.protocol.fieldpaths import each_field
 from kinspect.protocol.primitives import UNKNOWN_TAGS
+from kinspect.protocol.tabletext import MessageDefinition
 from kinspect.wording import did_you_mean
 
 SUFFIXES: Final = (DECODED, SIZE)
@@ -30,23 +33,32 @@ DERIVED: Final = frozenset(
 def check_names(tree: Tree, prefix: str) -> None:
     """Raise KinspectError for a name in the tree that no body has. `prefix`: the tree's path (`request.body`)."""
     for name, below in tree.items():
-        if not _is_known(name):
+        if not is_one_of(name, names()):
             close = did_you_mean(name, zip(names(), names(), strict=True))
             hint = close or "see `kinspect schema API --version N`"
             raise KinspectError(f"unknown field '{prefix}.{name}': no message has such a field; {hint}")
         check_names(below, f"{prefix}.{name}")
 
 
-def _is_known(name: str) -> bool:
+def is_one_of(name: str, known: Collection[str]) -> bool:
+    """True if a name is one of those known, without one of `SUFFIXES` or with it."""
     stems = (name.removesuffix(suffix) for suffix in SUFFIXES if name.endswith(suffix))
-    return name in names() or any(stem in names() for stem in stems)
+    return name in known or any(stem in known for stem in stems)
 
 
 @cache
 def names() -> frozenset[str]:
     """All names but for those with one of `SUFFIXES`. Reads the whole schema table."""
     messages = [message for api in schema.apis() for message in (api.request, api.response)]
-    messages += [message for file in schema.record_files().values() for message in file]
+    return _names_in([*messages, *(message for file in schema.record_files().values() for message in file)])
+
+
+def names_of(apis: Iterable[schema.Api], side: str) -> frozenset[str]:
+    """The names in the requests or responses (`side`) of some APIs, of all versions, and those of `DERIVED`."""
+    return _names_in(api.request if side == REQUEST else api.response for api in apis)
+
+
+def _names_in(messages: Iterable[MessageDefinition]) -> frozenset[str]:
     layouts = [
         fields for message in messages for fields in (message.fields, *(v.fields for v in message.variants))
     ]

@@ -19,6 +19,9 @@ NO_RESPONSE: Final = "no_response"
 ORPHAN: Final = "orphan"
 KAFKA: Final = "kafka"
 SASL_TOKEN: Final = "sasl_token"
+OUTCOMES: Final = (ANSWERED, UNANSWERED, NO_RESPONSE, ORPHAN)
+REASONS: Final = ("capture_end", "closed", "reset", "gap", "one_sided", "cap", "idle", "acks_unknown")
+KINDS: Final = (KAFKA, SASL_TOKEN)
 UNCERTAIN: Final = "uncertain_pairing"
 TOKEN_NAME: Final = "SaslToken"
 """Name shown as the API of a raw SASL token."""

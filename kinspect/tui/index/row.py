@@ -10,7 +10,7 @@ from zlib import crc32
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.wire.lineorder import LineKey
 from kinspect.kafka.wire.message import WireMessage
-from kinspect.kafka.wire.pair import ANSWERED, KAFKA, NO_RESPONSE, ORPHAN, SASL_TOKEN, UNANSWERED
+from kinspect.kafka.wire.pair import KINDS, OUTCOMES, REASONS
 from kinspect.kafka.wire.wait import CAUSES
 from kinspect.tui.index.texts import UNKEPT
 
@@ -29,10 +29,8 @@ def key(completed_at: int, order: int) -> LineKey:
     return 0 if completed_at == NONE else completed_at, order, 0, 0
 
 
-OUTCOMES = (ANSWERED, UNANSWERED, NO_RESPONSE, ORPHAN)
-REASONS = (None, "capture_end", "closed", "reset", "gap", "one_sided", "cap", "idle", "acks_unknown")
-KINDS = (KAFKA, SASL_TOKEN)
-WAITS = (None, *CAUSES)
+_REASONS = (None, *REASONS)
+_WAITS = (None, *CAUSES)
 
 # Bits of `ExchangeRow.flags`: outcome, reason, kind and cause of the wait by their place in the tuples above; one a
 # fact.
@@ -167,7 +165,7 @@ def service_of(values: RowValues) -> int | None:
 
 def reason_of(flags: int) -> str | None:
     """Counterpart of `Exchange.outcome_reason`."""
-    return REASONS[flags >> _REASON_AT & 15]
+    return _REASONS[flags >> _REASON_AT & 15]
 
 
 def kind_of(flags: int) -> str:
@@ -177,7 +175,7 @@ def kind_of(flags: int) -> str:
 
 def wait_of(flags: int) -> str | None:
     """Counterpart of `Exchange.wait`."""
-    return WAITS[flags >> _WAIT_AT & 7]
+    return _WAITS[flags >> _WAIT_AT & 7]
 
 
 def timestamp_of(values: RowValues) -> int | None:
@@ -214,9 +212,9 @@ def pack_row(exchange: Exchange, numbers: RowNumbers) -> bytes:
     record_count = summary.record_count
     flags = (
         OUTCOMES.index(exchange.outcome)
-        | REASONS.index(exchange.outcome_reason) << _REASON_AT
+        | _REASONS.index(exchange.outcome_reason) << _REASON_AT
         | KINDS.index(exchange.kind) << _KIND_AT
-        | WAITS.index(exchange.wait) << _WAIT_AT
+        | _WAITS.index(exchange.wait) << _WAIT_AT
     )
     if exchange.api_key is not None and exchange.api_version is not None:
         flags |= HAS_API

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from kinspect.kafka.wire.fetched import Fetched, TopicRef
-from kinspect.kafka.wire.pair import SASL_TOKEN, TOKEN_NAME, UNANSWERED
+from kinspect.kafka.wire.pair import OUTCOMES, SASL_TOKEN, TOKEN_NAME, UNANSWERED
 from kinspect.protocol import schema
 from kinspect.tui.index import row
 from kinspect.tui.index.row import RowValues
@@ -183,7 +183,7 @@ class RowFacts:
 
     @property
     def outcome(self) -> str:
-        return row.OUTCOMES[self._values[row.FLAGS] & 3]
+        return OUTCOMES[self._values[row.FLAGS] & 3]
 
     @property
     def outcome_reason(self) -> str | None:

@@ -1,0 +1,122 @@
+"""The value that a key is to have: its test, it in words, and of which kind it is."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from kinspect.errors import KinspectError
+from kinspect.filters.values import glob
+from kinspect.jsontext import json_text
+from kinspect.wording import all_listed, did_you_mean
+
+Compare = Callable[[Any, Any], bool]
+COMPARISONS: Final[dict[str, tuple[str, Compare]]] = {
+    "gt": (">", operator.gt),
+    "ge": (">=", operator.ge),
+    "lt": ("<", operator.lt),
+    "le": ("<=", operator.le),
+    "ne": ("!=", operator.ne),
+}
+"""Endings of names, each with its sign."""
+NUMBER, TEXT, TRUTH, OBJECT = "a number", "a text", "true or false", "an object"
+"""What values are called; null is of each of these kinds."""
+
+
+class AskedValue:
+    """A value, or several of which one is enough. `text`: sign and value, as `= -1`; `test`: tells whether a value that
+    an exchange has is one of these.
+
+    `ending`: how it is compared (`COMPARISONS`), empty for equality. `words`: the texts that there are, empty if any
+    may be. Raises KinspectError for what cannot be asked for.
+    """
+
+    def __init__(self, value: Any, ending: str = "", words: Iterable[str] = ()) -> None:
+        sign, compare = COMPARISONS[ending] if ending else ("=", None)
+        if compare not in (None, operator.ne) and kind_of(value) != NUMBER:
+            raise KinspectError(f"{value!r} is no number to compare with")
+        several = _several(value)
+        known = [*words]
+        for each in several:
+            _check(each, known)
+        if isinstance(value, range):
+            shown = [f"{value.start} to {value.stop - 1}"]
+        else:
+            shown = [json_text(each) for each in several]
+        self.text = (
+            f"{sign} {' and '.join(shown)}" if compare is operator.ne else f"{sign} {' or '.join(shown)}"
+        )
+        self.test = _test(value, compare)
+        self._asked = {kind_of(each) for each in several}
+        self._fits = not self._asked or kind_of(None) in self._asked
+        self._other: Any = None
+
+    def note(self, found: Any) -> None:
+        """Take note of a value that an exchange has."""
+        if not self._fits and found is not None:
+            if kind_of(found) in self._asked:
+                self._fits = True
+            elif self._other is None:
+                self._other = found
+
+    def mistake(self, label: str) -> str:
+        """Why no exchange can have it, by the values that there were at the key, which is called `label`; empty if one
+        can."""
+        if self._fits or self._other is None:
+            return ""
+        if isinstance(self._other, Mapping):
+            below = [f"{label}.{name}" for name in self._other]
+            return f"has no value but {all_listed(below)}"
+        return f"is {kind_of(self._other)}, as {json_text(self._other)}, and never {' or '.join(sorted(self._asked))}"
+
+
+def kind_of(value: Any) -> str:
+    """What a value is called: one of the kinds above; empty for null."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return TRUTH
+    if isinstance(value, int | float):
+        return NUMBER
+    return TEXT if isinstance(value, str) else OBJECT
+
+
+def _several(value: Any) -> list[Any]:
+    if isinstance(value, range):
+        return [value.start]
+    return (
+        [*value] if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping) else [value]
+    )
+
+
+def _check(value: Any, words: list[str]) -> None:
+    """Raises KinspectError for what no value can be."""
+    if value is not None and (isinstance(value, bytes) or kind_of(value) == OBJECT):
+        raise KinspectError(f"{value!r} is neither a text, a number, true, false nor a list of these")
+    if isinstance(value, str):
+        if value.startswith("!"):
+            raise KinspectError(f"{value!r}: what a key is not to be has a name with __ne, and no !")
+        matches = glob(value)
+        if words and not any(map(matches, words)):
+            hint = did_you_mean(value, zip(words, words, strict=True)) or f"it is one of {', '.join(words)}"
+            raise KinspectError(f"is never {value!r}: {hint}")
+
+
+def _test(value: Any, compare: Compare | None) -> Callable[[Any], bool]:
+    if compare is operator.ne:
+        is_equal = _test(value, None)
+        return lambda found: not is_equal(found)
+    if compare is not None:
+        return lambda found: kind_of(found) == NUMBER and compare(found, value)
+    if isinstance(value, str):
+        matches = glob(value)
+        return lambda found: isinstance(found, str) and matches(found)
+    if value is None or isinstance(value, bool):
+        return lambda found: found is value
+    if isinstance(value, int | float):
+        return lambda found: kind_of(found) == NUMBER and bool(found == value)
+    if isinstance(value, range):
+        return lambda found: kind_of(found) == NUMBER and found in value
+    tests = [_test(each, None) for each in value]
+    return lambda found: any(test(found) for test in tests)
