@@ -34,7 +34,7 @@ LONGEST_LINE = 16_000
 
 _KINDS: dict[str, type[Any]] = {"boolean": bool, "integer": int, "string": str, "array": list, "object": dict}
 """Types of values by their names in JSON Schema."""
-PATHS = ("captures", "keylog", "topic_names", "names")
+PATHS = ("captures", "before", "after", "rules", "keylog", "topic_names", "names")
 """Parameters that name files."""
 OUTPUT = "output"
 """The one that names a file to be made."""
@@ -126,6 +126,9 @@ _SHAPES = {
         limited=True,
     ),
     "records": CommandShape((*_INPUT, "control", "once", PAYLOAD), ("--format=jsonl",), _lines, limited=True),
+    "telemetry": CommandShape(_INPUT, ("--format=jsonl",), _lines, limited=True),
+    "diff": CommandShape((*_INPUT, "threshold"), ("--format=json",), _object),
+    "check": CommandShape((*_INPUT, "evidence"), ("--format=jsonl",), _lines),
     "schema": CommandShape(("name", "which", "version", "request", "response"), ("--format=json",), _object),
     "export": CommandShape((*_INPUT, OUTPUT, "packets", "comments", "redact"), (), _lines),
 }

@@ -38,8 +38,8 @@ def mcp(folders: tuple[str, ...], write_to: str | None, payloads: bool, max_byte
     """Offer captures to programs that read, as tools of the Model Context Protocol.
 
     It speaks over standard input and output, until that ends; a program such as an assistant starts it. Its tools are
-    `captures`, which lists the files in DIR and below, `read`, `records`, `schema`, and each answer (`topics`,
-    `groups`...), with the filters of these commands.
+    `captures`, which lists the files in DIR and below, `read`, `records`, `telemetry`, `diff`, `check`, `schema`, and
+    each answer (`topics`, `groups`...), with the filters of these commands.
 
     Tools read files in these folders alone, and write nothing. Passwords and tokens are never shown.
     """

@@ -43,9 +43,10 @@ _LIST = {
 ABOUT = (
     "Captured Apache Kafka traffic, decoded. `captures` lists the files that can be read. Begin with `summary` of one"
     " or several (parts of a rotated capture count as one): each finding has a `command`, the tool that shows more."
-    " `read` lists single exchanges (a request with its response), `records` single records, `schema` explains APIs,"
-    " their fields and error codes. Null is what the capture does not show. Results are cut: `more` says so, and"
-    " `left_out` by how much; filter rather than asking for more rows."
+    " `read` lists single exchanges (a request with its response), `records` single records, `telemetry` what clients"
+    " push, `diff` compares two captures, `check` applies rules, `schema` explains APIs, their fields and error codes."
+    " Null is what the capture does not show. Results are cut: `more` says so, and `left_out` by how much; filter"
+    " rather than asking for more rows."
 )
 
 

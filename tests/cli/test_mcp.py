@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -78,7 +79,7 @@ def test_over_stdio(tmp_path):
 
 def test_tools_are_those_of_the_table_of_answers():
     tools = anyio.run(tools_of, made_server(Granted([str(FOLDER)])))
-    assert tools.keys() == {"captures", "read", "records", "schema", *answers()}
+    assert tools.keys() == {"captures", *"read records telemetry diff check schema".split(), *answers()}
     assert all(each.annotations.read_only_hint for each in tools.values())
     writing = anyio.run(tools_of, made_server(Granted([str(FOLDER)], str(FOLDER))))
     assert writing.keys() - tools.keys() == {"export"}
@@ -266,6 +267,174 @@ def test_captures_are_listed(tmp_path, call):
 def test_usage_errors(arguments, capsys):
     assert main(arguments) == 2
     assert "Error: " in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------------- questions of engineers, by tools alone
+
+TXN, GROUPS, ERRORS = "4.4.0/txn_java.pcap.gz", "4.4.0/groups_classic.pcap.gz", "4.4.0/errors_java.pcap.gz"
+ASKED = {
+    "What is in this capture, and what is wrong?": (
+        *("summary", {"captures": [TXN]}),
+        {"finding": "transactions_fenced", "text": "pc-txid-open", "command": "transactions"},
+    ),
+    "Who produces to this topic?": (
+        *("topics", {"captures": [ERRORS], "topic": ["pcerr-small"]}),
+        {"direction": "produce", "client_id": "pc-err-big", "errors": {"MESSAGE_TOO_LARGE": 1}},
+    ),
+    "Who reads it, in which group?": (
+        *("topics", {"captures": [ERRORS], "topic": ["pcerr-small"]}),
+        {"direction": "consume", "client_id": "pc-err-fence", "groups": ["pcerr-fg"], "delivered": 10},
+    ),
+    "Which clients are there, of which software?": (
+        *("clients", {"captures": [TXN]}),
+        {"client_id": "pc-jt-txn", "software_name": "apache-kafka-java", "software_version": "4.4.0"},
+    ),
+    "Which errors did clients get, and what helps?": (
+        *("errors", {"captures": [ERRORS], "api": ["Metadata"]}),
+        {
+            "error": "UNKNOWN_TOPIC_OR_PARTITION",
+            "client_id": "pc-err-unk",
+            "count": 4,
+            "topics": ["pcerr-missing"],
+        },
+    ),
+    "Which clients break with brokers of 4.x?": (
+        *("upgrade", {"captures": ["2.8.2/message-format-downconv.pcap.gz"], "to": "4.0"}),
+        {"client_id": "c-canyon-f09", "verdict": "breaks"},
+    ),
+    "Which break with the brokers of another capture?": (
+        *("upgrade", {"captures": ["2.8.2/message-format-downconv.pcap.gz"], "to": TXN}),
+        {"client_id": "c-canyon-f09", "verdict": "breaks"},
+    ),
+    "Why was this group rebalanced?": (
+        *("groups", {"captures": [GROUPS], "group": ["pc-grp-java"]}),
+        {"group": "pc-grp-java", "protocol": "cooperative-sticky", "coordinator": "127.0.0.1:19092"},
+    ),
+    "How long do records take to reach a consumer?": (
+        *("delivery", {"captures": [TXN], "topic": ["pc-txin"]}),
+        {"client_id": "pc-jt-eos", "records": 50, "not_delivered": 0},
+    ),
+    "What was slow, and where?": (
+        *("latency", {"captures": ["4.4.0/cluster_kraft.pcap.gz"], "slow": "500"}),
+        {"api": "Produce", "client_id": "pc-clp3", "wait": "broker", "latency_ms": 2674.459},
+    ),
+    "Which requests waited behind others?": (
+        *(
+            "read",
+            {
+                "captures": ["4.4.0/cluster_kraft.pcap.gz"],
+                "wait": ["queued"],
+                "fields": ["api,wait,in_flight"],
+            },
+        ),
+        {"api": "Metadata", "wait": "queued", "in_flight": 1},
+    ),
+    "Which requests have no answer, and why?": (
+        *(
+            "read",
+            {
+                "captures": ["4.4.0/groups_classic.pcap.gz"],
+                "fields": ["api,outcome,outcome_reason"],
+                "rows": 1000,
+            },
+        ),
+        {"api": "Metadata", "outcome": "unanswered", "outcome_reason": "reset"},
+    ),
+    "Why can this client not connect?": (
+        *("connect", {"captures": ["connect/black-hole_java.pcap.gz"]}),
+        {"problem": "large_packets_lost", "client_id": "black-hole_java-client", "broker": "10.77.2.2:9092"},
+    ),
+    "Why can this client not log in?": (
+        *("auth", {"captures": ["4.4.0/sasl_plain.pcap.gz"], "client_id": ["pc-ck*"]}),
+        {
+            "client_id": "pc-ckbad-plain",
+            "principal": "alice",
+            "mechanism": "PLAIN",
+            "failed": 5,
+            "succeeded": 0,
+        },
+    ),
+    "Is a client badly configured?": (
+        *("settings", {"captures": ["4.4.0/cluster_kraft.pcap.gz"], "client_id": ["pc-clp"]}),
+        {"client_id": "pc-clp", "acks": {"-1": 2}, "idempotent": False},
+    ),
+    "What became of the transactions?": (
+        *("transactions", {"captures": ["2.8.2/transactions.pcap.gz"]}),
+        {"transactional_id": "c-canyon-fence", "epochs": [0, 2], "client_id": "c-canyon-fe"},
+    ),
+    "Who compresses, and how well?": (
+        *("compression", {"captures": ["4.4.0/codecs_librdkafka.pcap.gz"]}),
+        {"client_id": "pc-librdkafka-prod", "codecs": {"snappy": 1}, "ratio": 3.443},
+    ),
+    "Was this record sent, and was it committed?": (
+        *("records", {"captures": ["4.1.2/txn_java.pcap.gz"], "key": ["key-1"], "topic": ["*-out"]}),
+        {"direction": "produce", "offset": 1, "transaction": "committed", "key": None},
+    ),
+    "Who leads, and which brokers are there?": (
+        *("brokers", {"captures": ["2.8.2/controller-2brokers.pcap.gz"]}),
+        {"node_id": 0, "address": "127.0.0.1:23801", "mode": "zookeeper"},
+    ),
+    "Who changed my topic's config?": (
+        "read",
+        {
+            "captures": ["4.4.0/admin_java.pcap.gz"],
+            "topic": ["pcadm-t1"],
+            "api": ["IncrementalAlterConfigs"],
+            "fields": ["client.id,api"],
+        },
+        {"client": {"id": "pc-adm"}, "api": "IncrementalAlterConfigs"},
+    ),
+    "What did the broker answer?": (
+        *("read", {"captures": [ERRORS], "errors_only": True, "api": ["Produce"], "fields": ["error_names"]}),
+        {"error_names": ["MESSAGE_TOO_LARGE"]},
+    ),
+    "What is in encrypted connections?": (
+        "read",
+        {
+            "captures": ["tls/go.pcap.gz"],
+            "keylog": "tls/go.keys.log",
+            "api": ["Produce"],
+            "fields": ["tls,api"],
+        },
+        {"tls": True, "api": "Produce"},
+    ),
+    "What does this message look like?": (
+        *("schema", {"name": "Heartbeat", "version": 4}),
+        {},
+    ),
+    "What does this error mean?": (
+        *("schema", {"name": "errors", "which": "27"}),
+        {"name": "REBALANCE_IN_PROGRESS"},
+    ),
+    "What do clients say of themselves?": (
+        *("telemetry", {"captures": ["4.3.1/telemetry.pcap.gz"]}),
+        {"kind": "subscription", "client_id": "pc-tck", "software_name": "confluent-kafka-python"},
+    ),
+    "What did a deploy change?": (
+        *("diff", {"before": "4.4.0/txn_librdkafka.pcap.gz", "after": TXN}),
+        {},
+    ),
+    "Do clients keep the rules?": (
+        *("check", {"captures": ["3.6.2/txn_java.pcap.gz"], "rules": "rules.toml"}),
+        {"rule": "consumers read what is committed", "status": "failed", "failing": 4},
+    ),
+}
+
+
+@pytest.mark.parametrize("question", ASKED)
+def test_questions_by_tools_alone(call, question):
+    tool, arguments, expected = ASKED[question]
+    granted = Granted([str(CAPTURES), str(CAPTURES.parent / "docs")], most_bytes=10**7)
+    rows = call(tool, granted, **arguments)["rows"]
+    assert any(expected.items() <= row.items() for row in rows) if expected else rows, rows[:3]
+
+
+def test_each_command_of_the_guides_questions_is_asked():
+    page = (CAPTURES.parent / "docs" / "guide.md").read_text("utf-8")
+    named = set(re.findall(r"^\| .*\| `kinspect (\w+) ", page, re.MULTILINE)) - {"report", "export"}
+    asked = {tool for tool, _, _ in ASKED.values()}
+    assert len(named) > 12
+    assert named - asked == set()
 
 
 # ---------------------------------------------------------------------- the cookbook's questions, by tools alone
