@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import signal
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -19,6 +20,7 @@ import click
 
 from kinspect.cli import FAILED, click_status, complain
 from kinspect.cli import main as kinspect
+from kinspect.cli.interrupt import SIGNALS
 from kinspect.errors import KinspectError
 
 IMAGE = "docker.io/nicolaka/netshoot"
@@ -156,6 +158,10 @@ def plugin(target: str, live: tuple[str, ...], image: str, chosen: str, **cluste
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the plugin and return its exit status."""
+    # The debug container is ended whatever asks for an end, as Ctrl-C does.
+    for number in SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
     try:
         return click_status(
             lambda: plugin.main(arguments, prog_name="kubectl kinspect", standalone_mode=False)

@@ -1,6 +1,8 @@
 """`kubectl kinspect`, beside a stub of kubectl with its output forms."""
 
 import json
+import os
+import signal
 import sys
 
 import pytest
@@ -125,6 +127,14 @@ def test_what_fails_is_told_and_what_runs_is_ended(kubectl, capfd, told, said, e
     assert main(["kafka-0"]) == 1
     assert said in capfd.readouterr().err
     assert ("touch" in calls()[-1]) == ended
+
+
+def test_a_signal_while_it_waits_ends_the_container(kubectl, monkeypatch):
+    tell, calls = kubectl
+    tell(waiting("ContainerCreating"))
+    monkeypatch.setattr("time.sleep", lambda _: os.kill(os.getpid(), signal.SIGTERM))
+    assert main(["kafka-0"]) == 130
+    assert "touch" in calls()[-1]
 
 
 def test_a_container_that_cannot_be_ended_is_told(kubectl, tmp_path, capfd):
