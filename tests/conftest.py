@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from hypothesis import settings
+from support.kept import Kept
 
 # A busy machine is no failure, and a test run that cannot be repeated helps nobody.
 settings.register_profile("kinspect", deadline=None, derandomize=True)
@@ -28,6 +29,13 @@ def payload_libraries():
 
     for name in MODULES.values():
         import_module(name)
+
+
+@pytest.fixture(scope="session")
+def kept(tmp_path_factory, worker_id):
+    """What is made once for all workers of this run."""
+    own = tmp_path_factory.getbasetemp()
+    return Kept((own if worker_id == "master" else own.parent) / "kept")
 
 
 @pytest.fixture

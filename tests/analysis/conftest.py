@@ -1,27 +1,58 @@
 """The two things that tests of answers compare."""
 
-import json
-
+import orjson
 import pytest
+from support.captures import CAPTURES
+
+from kinspect.answers import answers, open_answer
+from kinspect.answers.counter import AnswerCounter
+from kinspect.capture import open_timeline
+from kinspect.pipeline import Inspector
+from kinspect.run import Run
+
+
+def of_the_repository(arguments):
+    """Whether these are options and a capture that no test changes."""
+    return CAPTURES in getattr(arguments[-1], "parents", ())
 
 
 @pytest.fixture
-def lines(kinspect):
+def lines(kinspect, kept):
     """The lines of `kinspect read`."""
 
     def lines(*arguments):
-        text = kinspect("read", "--format", "jsonl", "-q", *arguments).out
-        return [json.loads(line) for line in text.splitlines()]
+        def text():
+            return kinspect("read", "--format", "jsonl", "-q", *arguments).out
+
+        told = kept.text(text, "lines", *arguments) if of_the_repository(arguments) else text()
+        return [orjson.loads(line) for line in told.splitlines()]
 
     return lines
 
 
 @pytest.fixture
-def answer_rows(kinspect):
-    """The rows of an answer; none where nothing could be read."""
+def answer_rows(kinspect, kept):
+    """The rows of an answer; none where nothing could be read. Captures of the repository are read once for all."""
 
     def rows(name, *arguments):
+        if len(arguments) == 1 and of_the_repository(arguments):
+            told = kept.text(lambda: rows_of_all_answers(arguments[0]), "answers", *arguments)
+            return orjson.loads(told)[name]
         text = kinspect(name, "--format", "json", *arguments).out
-        return json.loads(text)["rows"] if text else []
+        return orjson.loads(text)["rows"] if text else []
 
     return rows
+
+
+def rows_of_all_answers(path):
+    """The rows of each answer, of a capture that is read once."""
+    counted = AnswerCounter({name: open_answer(name) for name in answers()})
+    timeline = open_timeline([str(path)])
+    inspector = Inspector(files=timeline.files, emit=frozenset(counted.lines))
+    run = Run(timeline, inspector)
+    counted.serve(run.filter)
+    for line in run.all_lines():
+        counted.take(line)
+    span = run.filter.start, run.last
+    found = counted.objects(run.summary(), inspector.names, span, run.filter.options)
+    return orjson.dumps({answer["answer"]: answer["rows"] for answer in found}).decode()

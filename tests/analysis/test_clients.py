@@ -68,11 +68,6 @@ def sums(lines):
     return found
 
 
-def read(kinspect, capture):
-    done = kinspect("read", "--format", "jsonl", "--emit", "exchange,connection", "-q", capture)
-    return [json.loads(line) for line in done.out.splitlines()]
-
-
 STORMS = {
     "settings_librdkafka-anew-anew": ["InitProducerId"],
     "churn_librdkafka-client": ["Metadata", "ApiVersions"],
@@ -81,15 +76,15 @@ STORMS = {
 
 
 @each_folder
-def test_rows_are_plain_sums_over_the_lines(kinspect, rows, folder):
+def test_rows_are_plain_sums_over_the_lines(lines, rows, folder):
     for capture in sorted(path for path in folder.iterdir() if ".pcap" in path.name):
-        lines = read(kinspect, capture)
-        expected = sums(lines)
+        told = lines("--emit", "exchange,connection", capture)
+        expected = sums(told)
         found = {(row["client_id"], row["client_ip"]): row for row in rows(capture)}
         assert found.keys() == expected.keys(), capture
         resets = {
             line["connection_id"]
-            for line in lines
+            for line in told
             if line["type"] == "connection" and line["end_reason"] == "reset"
         }
         for key, row in found.items():

@@ -108,11 +108,10 @@ def expected(lines, ranges):
 
 
 @each_folder
-def test_low_versions_are_those_of_the_lines(kinspect, rows, ranges, folder):
+def test_low_versions_are_those_of_the_lines(lines, rows, ranges, folder):
     newest = ranges("4.4.0")
     for capture in sorted(path for path in folder.iterdir() if ".pcap" in path.name):
-        done = kinspect("read", "--format", "jsonl", "--emit", "exchange,connection", "-q", capture)
-        lines = [json.loads(line) for line in done.out.splitlines()]
+        told_by = lines("--emit", "exchange,connection", capture)
         found = {
             (row["client_id"], row["client_ip"]): (
                 row["verdict"],
@@ -120,7 +119,7 @@ def test_low_versions_are_those_of_the_lines(kinspect, rows, ranges, folder):
             )
             for row in rows(capture)
         }
-        assert found == expected(lines, newest), capture
+        assert found == expected(told_by, newest), capture
 
 
 @pytest.mark.parametrize(
