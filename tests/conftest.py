@@ -1,5 +1,6 @@
 """Settings of all tests."""
 
+import json
 import signal
 from importlib import import_module
 from types import SimpleNamespace
@@ -50,3 +51,16 @@ def kinspect(capfdbinary):
         return SimpleNamespace(status=status, out=out.decode(), err=err.decode())
 
     return run
+
+
+@pytest.fixture
+def every_line(kinspect, kept):
+    """All lines that `kinspect read` prints of a capture of the repository, with further options."""
+
+    def lines(*arguments):
+        def text():
+            return kinspect("read", "-q", "--emit", "exchange,connection,gap,summary", *arguments).out
+
+        return [json.loads(line) for line in kept.text(text, "every line", *arguments).splitlines()]
+
+    return lines

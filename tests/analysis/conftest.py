@@ -17,10 +17,13 @@ def of_the_repository(arguments):
 
 
 @pytest.fixture
-def lines(kinspect, kept):
+def lines(kinspect, kept, every_line):
     """The lines of `kinspect read`."""
 
     def lines(*arguments):
+        if len(arguments) == 1 and of_the_repository(arguments):
+            return [line for line in every_line(*arguments) if line["type"] == "exchange"]
+
         def text():
             return kinspect("read", "--format", "jsonl", "-q", *arguments).out
 
@@ -42,6 +45,12 @@ def answer_rows(kinspect, kept):
         return orjson.loads(text)["rows"] if text else []
 
     return rows
+
+
+@pytest.fixture
+def all_answers():
+    """The rows of each answer by its name, of a capture that is read once."""
+    return lambda path: orjson.loads(rows_of_all_answers(path))
 
 
 def rows_of_all_answers(path):

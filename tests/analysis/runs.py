@@ -1,5 +1,8 @@
 """Captures and made conversations, read for answers: the exchanges, and the rows that an answer makes of them."""
 
+from contextlib import suppress
+from functools import lru_cache
+
 from support.pcap import Conversation, framed, pcap
 
 import kinspect
@@ -14,10 +17,14 @@ MS_US = 1000
 
 def exchanges(path):
     """The exchanges of a capture, as far as it can be read."""
-    try:
-        yield from kinspect.read(path)
-    except KinspectError:
-        return
+    found = []
+    with suppress(KinspectError):
+        found.extend(kinspect.read(path))
+    return found
+
+
+exchanges_of = lru_cache(maxsize=64)(exchanges)
+"""The same for captures of the repository, of which the last folder's are kept: do not change them."""
 
 
 def rows_of(name, found, *, lossy=False, **options):

@@ -1,6 +1,5 @@
 """Clients: rows equal plain sums over the lines of `kinspect read`; storms, resets and guesses at software."""
 
-import json
 from collections import Counter, defaultdict
 from functools import partial
 
@@ -76,9 +75,9 @@ STORMS = {
 
 
 @each_folder
-def test_rows_are_plain_sums_over_the_lines(lines, rows, folder):
+def test_rows_are_plain_sums_over_the_lines(every_line, rows, folder):
     for capture in sorted(path for path in folder.iterdir() if ".pcap" in path.name):
-        told = lines("--emit", "exchange,connection", capture)
+        told = every_line(capture)
         expected = sums(told)
         found = {(row["client_id"], row["client_ip"]): row for row in rows(capture)}
         assert found.keys() == expected.keys(), capture

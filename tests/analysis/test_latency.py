@@ -12,7 +12,7 @@ from kinspect.answers.latencyanswer import Latency
 from kinspect.errors import KinspectError
 from kinspect.kafka.bodysummary import topics_named
 
-from .runs import Talk, exchanges, rows_of
+from .runs import Talk, exchanges, exchanges_of, rows_of
 
 FETCH, METADATA, JOIN_GROUP, HEARTBEAT, SYNC_GROUP = 1, 3, 11, 12, 14
 POLL = {"replica_id": -1, "max_wait_ms": 500, "min_bytes": 1, "max_bytes": 1000, "topics": []}
@@ -69,7 +69,7 @@ def cause(line, throttled):
 @each_folder
 def test_rows_are_sums_over_the_lines(folder):
     for path in captures(folder):
-        found = [*exchanges(path)]
+        found = exchanges_of(path)
         times, causes, throttles = defaultdict(list), defaultdict(Counter), {}
         counts, waited = Counter(), defaultdict(list)
         for exchange in found:
@@ -116,7 +116,7 @@ def check_quantiles(told, values):
 @each_folder
 def test_topics_named_are_those_of_the_summary(folder):
     for path in captures(folder):
-        for exchange in exchanges(path):
+        for exchange in exchanges_of(path):
             topics, nameless = topics_named(exchange)
             assert [*topics] == exchange.summary.topics, path
             assert {*nameless} == {*exchange.summary.unresolved_topic_ids}
@@ -353,7 +353,7 @@ def test_slow_exchanges_are_rows_by_what_is_asked_for(tmp_path):
 
 def test_rows_by_partition_and_transactional_id():
     path = CAPTURES / "4.4.0" / "txn_java.pcap.gz"
-    found = [*exchanges(path)]
+    found = exchanges_of(path)
     counts = Counter(name for exchange in found for name in exchange.summary.partitions)
     rows = {row["partition"]: row["count"] for row in rows_of("latency", found, by="partition")}
     assert {name: rows[name] for name in counts if "-" in name and len(name) < 22} == {
@@ -368,7 +368,7 @@ def test_rows_by_partition_and_transactional_id():
 @each_folder
 def test_a_partition_stands_with_its_topic(folder, answer):
     for path in captures(folder):
-        found = [*exchanges(path)]
+        found = exchanges_of(path)
         together = rows_of(answer, found, by="topic,partition")
         for row in together:
             assert row["partition"] is None or row["partition"].rpartition("-")[0] == row["topic"], path

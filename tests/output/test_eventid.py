@@ -39,9 +39,9 @@ def a_hash(text):
 
 
 @pytest.mark.parametrize("path", MANY, ids=lambda path: f"{path.parent.name}/{path.name}")
-def test_no_two_lines_have_the_same(kinspect, path):
+def test_no_two_lines_have_the_same(every_line, path):
     keylog = keylog_beside(path)
-    found = lines(kinspect("read", path, *EVERYTHING, *(["--keylog", keylog] if keylog.exists() else [])))
+    found = every_line(*(["--keylog", keylog] if keylog.exists() else []), path)
     assert found[-1]["type"] == "summary"
     assert [i for i, times in Counter(line["event_id"] for line in found).items() if times > 1] == []
 

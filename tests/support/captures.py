@@ -7,7 +7,10 @@ import pytest
 CAPTURES = Path(__file__).parents[2] / "captures"
 FOLDERS = sorted({path.parent for path in CAPTURES.rglob("*.pcap*")})
 
-each_folder = pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: str(folder.relative_to(CAPTURES)))
+each_folder = pytest.mark.parametrize(
+    "folder", FOLDERS, ids=lambda folder: str(folder.relative_to(CAPTURES)), scope="module"
+)
+"""The tests of a module come one after the other for each folder."""
 
 
 def captures(folder):
