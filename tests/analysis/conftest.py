@@ -2,13 +2,8 @@
 
 import orjson
 import pytest
+from support.answered import objects_of
 from support.captures import CAPTURES
-
-from kinspect.answers import answers, open_answer
-from kinspect.answers.counter import AnswerCounter
-from kinspect.capture import open_timeline
-from kinspect.pipeline import Inspector
-from kinspect.run import Run
 
 
 def of_the_repository(arguments):
@@ -55,13 +50,4 @@ def all_answers():
 
 def rows_of_all_answers(path):
     """The rows of each answer, of a capture that is read once."""
-    counted = AnswerCounter({name: open_answer(name) for name in answers()})
-    timeline = open_timeline([str(path)])
-    inspector = Inspector(files=timeline.files, emit=frozenset(counted.lines))
-    run = Run(timeline, inspector)
-    counted.serve(run.filter)
-    for line in run.all_lines():
-        counted.take(line)
-    span = run.filter.start, run.last
-    found = counted.objects(run.summary(), inspector.names, span, run.filter.options)
-    return orjson.dumps({answer["answer"]: answer["rows"] for answer in found}).decode()
+    return orjson.dumps({name: found["rows"] for name, found in objects_of(path).items()}).decode()

@@ -63,8 +63,8 @@ def big_capture(tmp_path_factory):
     return path
 
 
-@pytest.fixture
-def many_capture(tmp_path):
+@pytest.fixture(scope="session")
+def many_capture(tmp_path_factory):
     """A capture of as many exchanges on 16 connections in turn; the correlation ids ascend over all of them."""
     talks = [Conversation(client=(f"10.0.0.{number}", 40000 + number)) for number in range(20, 36)]
     for talk in talks:
@@ -75,7 +75,7 @@ def many_capture(tmp_path):
         talk.time_us = time_us
         exchange(talk, number, HEARTBEAT, 4, beat("workers"), {"error_code": 0})
         time_us = talk.time_us
-    path = tmp_path / "many.pcap"
+    path = tmp_path_factory.mktemp("many") / "many.pcap"
     packets = [packet for talk in talks for packet in talk.packets]
     path.write_bytes(pcap(sorted(packets, key=lambda packet: packet.time_us)))
     return path

@@ -13,6 +13,7 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
+from support.answered import objects_of
 from support.hostile import dangerous, hostile
 
 import kinspect
@@ -121,6 +122,16 @@ def test_connections_count_one_after_the_other_in_any_order(run, whole_rows, nam
     for line in chain.from_iterable(shuffled):
         add(other, line)
     assert other.result(told) == whole_rows(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["variants/seqwrap.pcap.gz", "variants/cutfile.pcap", "not-kafka/http.pcap.gz"]
+)
+def test_answers_that_are_counted_together_are_those_of_the_commands(kinspect, name):
+    """Elsewhere those are compared with the lines of `kinspect read`, as each capture is then read once."""
+    for answer, found in objects_of(CAPTURES / name).items():
+        told = json.loads(kinspect(answer, "--format", "json", CAPTURES / name).out)
+        assert told["rows"] == json.loads(json.dumps(found["rows"])), answer
 
 
 @each_answer

@@ -1,11 +1,13 @@
-"""All answers to a list of packets."""
+"""All answers to a list of packets, or to a capture."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from kinspect.answers import answers, open_answer
 from kinspect.answers.counter import AnswerCounter
+from kinspect.capture import open_timeline
 from kinspect.capture.pythoninput import open_input
 from kinspect.filters.filter import filter_from
 from kinspect.kafka.exchange.exchange import Exchange
@@ -40,3 +42,17 @@ def objects(
     span = chosen.start, run.last
     found_answers = counted.objects(run.summary(), inspector.names, span, chosen.options, ended=ended)
     return {answer["answer"]: answer for answer in found_answers}, found
+
+
+def objects_of(path: Path) -> Objects:
+    """All answers to a capture, which is read once, each as `kinspect.answer` gives it."""
+    counted = AnswerCounter({name: open_answer(name) for name in answers()})
+    timeline = open_timeline([str(path)])
+    inspector = Inspector(files=timeline.files, emit=frozenset(counted.lines))
+    run = Run(timeline, inspector)
+    counted.serve(run.filter)
+    for line in run.all_lines():
+        counted.take(line)
+    span = run.filter.start, run.last
+    found = counted.objects(run.summary(), inspector.names, span, run.filter.options)
+    return {answer["answer"]: answer for answer in found}

@@ -10,6 +10,7 @@ from array import array
 
 import pytest
 from analysis.runs import fetch_of_a_topic_without_a_name
+from support.answered import objects_of
 from support.hostile import dangerous, hostile
 from support.tui import CAPTURES, ERRORS, indexed
 
@@ -46,7 +47,7 @@ def printed(found, width):
 
 @pytest.mark.parametrize(("path", "width"), [(TRANSACTIONS, 80), (LOGINS, 200)])
 def test_a_page_shows_what_the_command_prints(explore, path, width):
-    found = {name: kinspect.answer(name, path) for name in PAGE_KEYS}
+    found = objects_of(path)
     exchanges = found["summary"]["capture"]["exchanges"]
 
     async def script(explorer):
