@@ -20,6 +20,8 @@ from typing import Any, NamedTuple
 
 from console_blocks import LINK, ROOT, anchor_of, commands
 
+from kinspect import __version__
+
 OWN = ROOT / "tools" / "website"
 SETTINGS = tomllib.loads((OWN / "site.toml").read_text("utf-8"))
 RENAMED = {
@@ -101,10 +103,11 @@ def split(path: str, text: str) -> tuple[list[str], list[Part]]:
             anchor = anchor_of(title)
             parts.append(Part(f"{path.removesuffix('.md')}/{anchor}.md", title, []))
             rest += ["", f"* [{title}]({parts[-1].path}){{ #{anchor} }}", ""]
-        if not level:
-            rest.append(line)
-        else:
+            parts[-1].lines.extend((line[level - 1 :], *SETTINGS["leads"].get(path, ())))
+        elif level:
             parts[-1].lines.append(line[level - 1 :] if heading else line)
+        else:
+            rest.append(line)
     return rest, parts
 
 
@@ -204,7 +207,7 @@ def make(folder: Path) -> Path:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     settings = {
         **SETTINGS["zensical"],
-        "site_name": f"kinspect {project['version']}",
+        "site_name": f"kinspect {__version__}",
         "site_description": project["description"],
         "docs_dir": pages.name,
         "site_dir": site.name,

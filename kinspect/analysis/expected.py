@@ -44,8 +44,9 @@ LONGEST_NS = 30 * NS_PER_SECOND
 no sign that they did."""
 GIVEN_UP_NS = 5 * NS_PER_SECOND
 """Followers ask again sooner: one that did not in this time has nothing to ask for any more."""
+CAPTURE_END = "capture_end"
 EXPECTED = {
-    "capture_end": "the capture ends first",
+    CAPTURE_END: "the capture ends first",
     "gap": "the capture lost it",
     "one_sided": "the capture has one side",
     "acks_unknown": "none may have been due",
@@ -242,10 +243,15 @@ def unanswered_reason(exchange: Exchange) -> str | None:
     """The reason why no answer was to be expected; None if there is none, or if that is unknown."""
     reason = exchange.outcome_reason or ""
     if reason not in ENDED:
-        return EXPECTED.get(reason)
+        return None if stays_unheard(exchange) else EXPECTED.get(reason)
     if _waits_for_records(exchange):
         return LEFT
     return BEHIND if exchange.in_flight and exchange.queue_known else None
+
+
+def stays_unheard(exchange: Exchange) -> bool:
+    """True for a request that was sent again before the capture ended: it may be lost each time."""
+    return exchange.outcome_reason == CAPTURE_END and exchange.retransmitted
 
 
 def may_have_waited(exchange: Exchange) -> bool:

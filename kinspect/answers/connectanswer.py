@@ -361,7 +361,7 @@ class Connect(Answer):
         if told and not is_tried and not context.options:
             self.unproven.append(
                 f"no connection to {wording.listed(sorted(by[2] for by in told.values()))}, as advertised: "
-                "the name may not resolve, or the capture lacks it"
+                "the name may not resolve there (advertised.listeners), or the capture lacks it"
             )
         nameless = sum(row["count"] for row in rows if row["client_id"] is None)
         if nameless and not context.chooses("--client-id", ()):

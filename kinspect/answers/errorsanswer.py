@@ -22,6 +22,7 @@ from kinspect.analysis.expected import (
     may_appear,
     may_have_waited,
     may_pass,
+    stays_unheard,
     unanswered_reason,
 )
 from kinspect.analysis.record import Record, TimedRecord
@@ -66,8 +67,10 @@ SUCCESSES_KEPT = 100_000
 """Largest number of clients' APIs, and of topics, of which it is known when they succeeded."""
 TOPICS_NOTED = 100
 """Answers to Metadata with more topics do not count as proof that a topic is there."""
+UNHEARD = "unheard"
 REASONS = {
     **EXPECTED,
+    UNHEARD: "it was sent again, and then the capture ends",
     "closed": "the connection was closed",
     "reset": "the connection was reset",
     "idle": "the connection fell silent",
@@ -76,6 +79,9 @@ REASONS = {
 NO_ADVICE = "Nothing is to be done, but to capture longer or with less loss."
 ONE_SIDED_ADVICE = "Nothing is to be done, but to capture both directions."
 LEFT_ADVICE = "Nothing is to be done if a client or broker was stopped then."
+UNHEARD_ADVICE = (
+    "What is sent again and again is lost on its way: kinspect connect says what is known of that."
+)
 CLOSED_ADVICE = (
     "Find who closed or went silent: the broker's log may say why; compare request.timeout.ms of the client."
 )
@@ -148,10 +154,11 @@ class Errors(Answer):
     def _add_unanswered(self, exchange: Exchange) -> None:
         expected = unanswered_reason(exchange)
         for fault in self._faults_of(exchange, None, 1):
-            self.count(fault.reasons, exchange.outcome_reason or "")
+            unheard = stays_unheard(exchange)
+            self.count(fault.reasons, UNHEARD if unheard else exchange.outcome_reason or "")
             if expected is not None:
                 self.count(fault.expected, expected)
-            elif may_have_waited(exchange):
+            elif unheard or may_have_waited(exchange):
                 fault.unknown += 1
 
     def _add_code(self, exchange: Exchange, code: int, times: int) -> None:
@@ -337,7 +344,7 @@ def _unanswered(fault: _Fault, expected: dict[str, int]) -> tuple[str, str]:
     else:
         reasons, advice = (
             {REASONS.get(reason, reason): count for reason, count in fault.reasons.items()},
-            CLOSED_ADVICE,
+            UNHEARD_ADVICE if fault.reasons.keys() == {UNHEARD} else CLOSED_ADVICE,
         )
     names = sorted(reasons, key=lambda reason: (-reasons[reason], reason))
     return f"No answer was seen: {', '.join(names)}.", advice
@@ -412,7 +419,9 @@ def _places(rows: list[Row]) -> str:
 
 def _more(file: str, rows: list[Row]) -> str:
     api = rows[0]["api"]
-    return f"kinspect read {file} --errors-only" + (f" --api {api}" if api else "")
+    # What the capture's end left open is no error to the filter.
+    is_open = rows[0]["code"] is None and rows[0]["expected"] is not False
+    return f"kinspect read {file}{'' if is_open else ' --errors-only'}" + (f" --api {api}" if api else "")
 
 
 def _unless(names: set[str], key: str) -> Callable[[Row], str]:

@@ -127,6 +127,20 @@ def test_what_the_clients_did_wrong_is_not_expected():
 ASKED_FOR = ("CONCURRENT_TRANSACTIONS", "FETCH_SESSION_ID_NOT_FOUND", "6")
 
 
+@pytest.mark.parametrize(
+    "name", ["black-hole_java", "black-hole_librdkafka", "forgotten_java", "forgotten_aiokafka"]
+)
+def test_a_request_that_was_sent_again_until_the_end_is_not_taken_for_expected(kinspect, answer_rows, name):
+    path = CAPTURES / "connect" / f"{name}.pcap.gz"
+    (row,) = [row for row in answer_rows("errors", path) if row["code"] is None]
+    assert (row["api"], row["expected"], row["expected_reasons"]) == ("Produce", None, {})
+    assert row["meaning"] == "No answer was seen: it was sent again, and then the capture ends."
+    (told,) = [
+        line for line in kinspect("errors", path, "--format", "table").out.splitlines() if "next:" in line
+    ]
+    assert told == f"next: kinspect read {path} --api Produce"
+
+
 @each_folder
 def test_filters_on_errors_leave_no_success_out_that_tells_what_passed(answer_rows, folder):
     """Each error is asked for where it occurs, and in turn where it does not, as all are."""
