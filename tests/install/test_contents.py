@@ -3,9 +3,16 @@
 import tomllib
 from pathlib import Path
 
+from kinspect import __version__
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "kinspect"
 BUILT = {".py", ".pyc", ".so", ".c"}
+
+
+def test_the_project_file_has_the_version_that_runs():
+    """Programs read it there without installing anything, as those that write bills of materials."""
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"] == __version__
 
 
 def test_files_that_are_no_modules_are_named_in_the_project_file():
