@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping
+from math import isfinite
 from typing import Any, Final
 
 from kinspect.errors import KinspectError
 from kinspect.filters.values import glob
 from kinspect.jsontext import json_text
-from kinspect.wording import all_listed, did_you_mean
+from kinspect.wording import did_you_mean
 
 Compare = Callable[[Any, Any], bool]
 COMPARISONS: Final[dict[str, tuple[str, Compare]]] = {
@@ -26,7 +27,7 @@ NUMBER, TEXT, TRUTH, OBJECT = "a number", "a text", "true or false", "an object"
 
 class AskedValue:
     """A value, or several of which one is enough. `text`: sign and value, as `= -1`; `test`: tells whether a value that
-    an exchange has is one of these.
+    an exchange has is one of these; `kinds`: what they are called.
 
     `ending`: how it is compared (`COMPARISONS`), empty for equality. `words`: the texts that there are, empty if any
     may be. Raises KinspectError for what cannot be asked for.
@@ -37,9 +38,11 @@ class AskedValue:
         if compare not in (None, operator.ne) and kind_of(value) != NUMBER:
             raise KinspectError(f"{value!r} is no number to compare with")
         several = _several(value)
+        if not several:
+            raise KinspectError(f"{value!r} has no value")
         known = [*words]
         for each in several:
-            _check(each, known)
+            _check(each, known, compare is operator.ne)
         if isinstance(value, range):
             shown = [f"{value.start} to {value.stop - 1}"]
         else:
@@ -48,27 +51,28 @@ class AskedValue:
             f"{sign} {' and '.join(shown)}" if compare is operator.ne else f"{sign} {' or '.join(shown)}"
         )
         self.test = _test(value, compare)
-        self._asked = {kind_of(each) for each in several}
-        self._fits = not self._asked or kind_of(None) in self._asked
+        self.kinds = {kind_of(each) for each in several}
+        self._fits = not self.kinds or kind_of(None) in self.kinds
         self._other: Any = None
 
     def note(self, found: Any) -> None:
         """Take note of a value that an exchange has."""
-        if not self._fits and found is not None:
-            if kind_of(found) in self._asked:
+        if not self._fits and found is not None and kind_of(found) != OBJECT:
+            if kind_of(found) in self.kinds:
                 self._fits = True
             elif self._other is None:
                 self._other = found
 
     def mistake(self, label: str) -> str:
-        """Why no exchange can have it, by the values that there were at the key, which is called `label`; empty if one
-        can."""
+        """Why no exchange can have it, by the values that there were at a key; empty if one can. `label`: its name."""
         if self._fits or self._other is None:
             return ""
-        if isinstance(self._other, Mapping):
-            below = [f"{label}.{name}" for name in self._other]
-            return f"has no value but {all_listed(below)}"
-        return f"is {kind_of(self._other)}, as {json_text(self._other)}, and never {' or '.join(sorted(self._asked))}"
+        return f"{label} is {kind_of(self._other)}, as {json_text(self._other)}, and never {self.asked}"
+
+    @property
+    def asked(self) -> str:
+        """What the values are called: `a number or a text`."""
+        return " or ".join(sorted(filter(None, self.kinds)))
 
 
 def kind_of(value: Any) -> str:
@@ -84,18 +88,22 @@ def kind_of(value: Any) -> str:
 
 def _several(value: Any) -> list[Any]:
     if isinstance(value, range):
-        return [value.start]
+        return [*value][:1]
     return (
         [*value] if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping) else [value]
     )
 
 
-def _check(value: Any, words: list[str]) -> None:
+def _check(value: Any, words: list[str], negated: bool) -> None:
     """Raises KinspectError for what no value can be."""
+    if isinstance(value, float) and not isfinite(value):
+        raise KinspectError(f"{value!r} is no number")
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
+        raise KinspectError(f"{value!r} has more than 64 bits")
     if value is not None and (isinstance(value, bytes) or kind_of(value) == OBJECT):
         raise KinspectError(f"{value!r} is neither a text, a number, true, false nor a list of these")
     if isinstance(value, str):
-        if value.startswith("!"):
+        if value.startswith("!") and not negated:
             raise KinspectError(f"{value!r}: what a key is not to be has a name with __ne, and no !")
         matches = glob(value)
         if words and not any(map(matches, words)):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
-from kinspect.checks.askedvalue import COMPARISONS, AskedValue
+from kinspect.checks.askedvalue import COMPARISONS, NUMBER, OBJECT, TEXT, TRUTH, AskedValue
 from kinspect.checks.bounds import Bounds
 from kinspect.errors import KinspectError
 from kinspect.filteredvalues import LARGEST
@@ -18,9 +18,8 @@ from kinspect.jsontext import json_text
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view import fieldnames
 from kinspect.kafka.view.forms import BODY
-from kinspect.kafka.view.view import LINE_KEYS, View, milliseconds
+from kinspect.kafka.view.view import DEEPER, LINE_KEYS, SHAPES, View, milliseconds
 from kinspect.kafka.wire.pair import KINDS, ORPHAN, OUTCOMES, REASONS, UNANSWERED
-from kinspect.kafka.wire.wait import CAUSES
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.protocol import schema
 from kinspect.wording import listed
@@ -33,15 +32,24 @@ LOSSES: Final = frozenset({"gap", "truncated_capture", "cap"})
 """Problems of what was captured, which say nothing of what was sent."""
 UNANSWERED_FOR: Final = frozenset({"closed", "reset", "idle"})
 """Reasons for no response that lie with the connection, not with what was captured."""
-WORDS: Final = {"outcome": OUTCOMES, "outcome_reason": REASONS, "kind": KINDS, "wait": CAUSES}
+WORDS: Final = {"outcome": OUTCOMES, "outcome_reason": REASONS, "kind": KINDS}
 """Keys that have one of some words."""
+KINDS_OF_TYPES: Final = {
+    **dict.fromkeys(("string", "uuid", "bytes"), TEXT),
+    "bool": TRUTH,
+    **dict.fromkeys((fieldnames.RECORDS, fieldnames.DERIVED_TYPE), ""),
+}
+"""What values of fields are called, by the types that are no numbers and no structs; empty: anything."""
 OPTIONAL: Final = "outcome_reason"
 """A key that is null where there is nothing to say."""
-ERRORS_ONLY: Final = "errors_only"
+ERRORS_ONLY, WAIT = "errors_only", "wait"
 SHOWN: Final = 3
 """Most values of one exchange that are told."""
-_UNKNOWN, _ABSENT = object(), object()
+NAMING: Final = ("topics", "partitions", "topic_records")
+"""Keys of lines that have a topic's id in the place of a name that is not known."""
+_UNKNOWN, _ABSENT, _NULL = object(), object(), object()
 _CUT: Final = "truncated_lists"
+_IDS: Final = "topic_ids"
 
 
 class Condition(ABC):
@@ -84,7 +92,9 @@ class FilterCondition(Condition):
 
     def verdict(self, exchange: Exchange, each: bool) -> Verdict:
         verdict = self._filter.verdict(exchange)
-        return None if verdict and self.name == ERRORS_ONLY and _lost_alone(exchange) else verdict
+        if verdict and self.name == ERRORS_ONLY and _lost_alone(exchange):
+            return None
+        return None if verdict is False and self.name == WAIT and _lost_other(exchange) else verdict
 
     def apis(self) -> list[schema.Api] | None:
         """The APIs that it chooses by name; None if it is another filter."""
@@ -116,22 +126,33 @@ class KeyCondition(Condition):
         self._label = path.removeprefix(f"{REQUEST}.{BODY}.")
         self._in_body = self._path[1:2] == [BODY]
         self._side = self._path[0]
-        more = [f"{path}_size", f"{self._side}.complete"] if self._in_body else [_CUT]
+        more = [f"{path}_size", f"{self._side}.complete"] if self._in_body else [_CUT, _IDS]
         with errors_about(name):
             self._view = View(fields=[path, *more])
             self._asked = AskedValue(value, ending, WORDS.get(path, ()))
+            below = () if self._in_body else SHAPES.get(path) or DEEPER.get(self._path[-1], ())
+            if below and self._asked.asked:
+                raise KinspectError(
+                    f"is an object: ask for one of {', '.join(f'{path}.{each}' for each in below)}"
+                )
         self.text = f"{self._label} {self._asked.text}"
 
     def check_field(self, apis: Sequence[schema.Api] | None) -> None:
-        """Raises KinspectError for a field of bodies that no version of these APIs has; None: of all APIs."""
-        if not self._in_body or apis == []:
+        """Raises KinspectError for a field of bodies that no version of these APIs has, and for values of another kind
+        than the field's; None: of all APIs."""
+        if not self._in_body or not self._path[2:] or apis == []:
             return
-        known = fieldnames.names_of(schema.apis() if apis is None else apis, self._side)
-        if unknown := [name for name in self._path[2:] if not fieldnames.is_one_of(name, known)]:
-            of = "no API" if apis is None else f"no version of {listed([api.name for api in apis])}"
+        types = fieldnames.types_at(schema.apis() if apis is None else apis, self._side, self._path[2:])
+        of = "no API" if apis is None else f"no version of {listed([api.name for api in apis])}"
+        if not types:
             raise KinspectError(
-                f"{self.name}: {of} has a field {unknown[0]!r} in its {self._side};"
+                f"{self.name}: {of} has a field {self._label!r} in its {self._side};"
                 f" fields of responses begin with {RESPONSE}.{BODY}"
+            )
+        kinds = {_kind_of_type(each) for each in types}
+        if not kinds & {"", OBJECT, *self._asked.kinds} and "" not in self._asked.kinds:
+            raise KinspectError(
+                f"{self.name}: is {' or '.join(sorted(kinds))}, and never {self._asked.asked}"
             )
 
     def mistake(self) -> str:
@@ -162,7 +183,7 @@ class KeyCondition(Condition):
         line = self._view.exchange(exchange)
         found = [*_leaves(line, self._path)]
         for value in found:
-            if value is not _UNKNOWN and value is not _ABSENT:
+            if value not in (_UNKNOWN, _ABSENT, _NULL):
                 self._asked.note(value)
         if not self._in_body:
             if _OF_WHOLE.get(self._path[-1], _nothing)(exchange):
@@ -170,14 +191,21 @@ class KeyCondition(Condition):
             if self._path == [OPTIONAL]:
                 return found
             cut = isinstance(line[self._side], list) and line[_CUT]
-            return [_UNKNOWN if value is None else value for value in found] + [_UNKNOWN] * cut
+            ids = line[_IDS] if self._side in NAMING else ()
+            known = [
+                _UNKNOWN if value in (None, _NULL) or _names_id(value, ids) else value for value in found
+            ]
+            return known + [_UNKNOWN] * cut
         problems = exchange.problems
         if any(each.code in DOUBTS and each.side in (None, self._side) for each in problems):
             return [_UNKNOWN]
-        if line[self._side] is None or line[self._side]["complete"]:
-            return found
+        if line[self._side] is None:
+            return [_UNKNOWN]
+        if line[self._side]["complete"]:
+            return [_ABSENT if value is _NULL else value for value in found]
         # More entries of a list may have been cut off, and so may the field itself.
-        return [_UNKNOWN if value is _ABSENT else value for value in found] + [_UNKNOWN] * (len(found) != 1)
+        known = [_UNKNOWN if value in (_ABSENT, _NULL) else value for value in found]
+        return known + [_UNKNOWN] * _has_list(line, self._path)
 
 
 class VersionCondition(Condition):
@@ -185,7 +213,11 @@ class VersionCondition(Condition):
 
     def __init__(self, versions: Mapping[str, Bounds]) -> None:
         self.name = "versions"
-        self._versions = {_known_api(name): (name, bounds) for name, bounds in versions.items()}
+        self._versions: dict[int, tuple[str, Bounds]] = {}
+        for name, bounds in versions.items():
+            if (key := _known_api(name)) in self._versions:
+                raise KinspectError(f"{name} is named twice")
+            self._versions[key] = name, bounds
         self.text = ", ".join(f"{name} {bounds.versions}" for name, bounds in versions.items())
 
     def verdict(self, exchange: Exchange, each: bool) -> Verdict:
@@ -230,6 +262,7 @@ _OF_WHOLE: Final[dict[str, Callable[[Exchange], bool]]] = {
     "outcome": _lost_other,
     "outcome_reason": _lost_other,
     "in_flight": _others_lost,
+    "role": _lost_some,
     **dict.fromkeys("truncated_lists problem_count problems code complete inferred".split(), _lost_some),
 }
 """Keys of lines that say how much was captured, with the exchanges of which they say nothing else."""
@@ -249,6 +282,11 @@ def _wrong(exchange: Exchange) -> str:
 def condition_of(name: str, value: Any) -> Condition:
     """The condition that a name stands for. Raises KinspectError."""
     return FilterCondition(name, value) if name in FILTERS else KeyCondition(name, value)
+
+
+def _kind_of_type(name: str) -> str:
+    """What values of a field of a type are called."""
+    return KINDS_OF_TYPES.get(name, OBJECT if name[:1].isupper() else NUMBER)
 
 
 def _parsed(name: str) -> tuple[str, str]:
@@ -278,18 +316,32 @@ def _known_api(name: str) -> int:
 
 
 def _leaves(value: Any, names: list[str]) -> Iterator[Any]:
-    """The values at a path through objects and lists: `_UNKNOWN` for one that is hidden or within null, `_ABSENT` where
-    there is no such key."""
+    """The values at a path through objects and lists: `_UNKNOWN` for one that is hidden, `_NULL` for one within null,
+    `_ABSENT` where there is no such key."""
     if isinstance(value, list):
         for each in value:
             yield from _leaves(each, names)
     elif not names:
         yield value
     elif value is None:
-        yield _UNKNOWN
+        yield _NULL
     elif not isinstance(value, dict) or names[0] not in value:
         yield _ABSENT
     elif value[names[0]] is None and value.get(f"{names[0]}_size") is not None:
         yield _UNKNOWN
     else:
         yield from _leaves(value[names[0]], names[1:])
+
+
+def _has_list(value: Any, names: list[str]) -> bool:
+    """True if a path leads through a list, or to one."""
+    for name in names:
+        if not isinstance(value, dict):
+            break
+        value = value.get(name)
+    return isinstance(value, list)
+
+
+def _names_id(value: Any, ids: Sequence[str]) -> bool:
+    """True for a topic's id, or a partition of it."""
+    return isinstance(value, str) and (value in ids or value.rpartition("-")[0] in ids)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from kinspect.checks.bounds import Bounds
 from kinspect.checks.condition import Condition
-from kinspect.errors import KinspectError
 from kinspect.filteredvalues import VALUE_CHARACTERS
 from kinspect.filters.values import Verdict
 from kinspect.kafka.exchange.exchange import Exchange
@@ -136,12 +135,10 @@ class WireRule:
 
     def result(self, unseen: Sequence[str], mistimed: Sequence[str] = (), allow_unknown: bool = False) -> Row:
         """What became of the rule, with `KEYS`. `unseen`: why exchanges may be missing, none if none are; `mistimed`:
-        why their times may be wrong; `allow_unknown`: the rule is not broken where that is not known. Raises
-        KinspectError for a condition that the exchanges show to be one that none can meet."""
-        for condition in (*self._where, *self._have):
-            if mistake := condition.mistake():
-                raise KinspectError(f"rule {self.name!r}: {condition.name}: {mistake}")
+        why their times may be wrong; `allow_unknown`: the rule is not broken where that is not known. A rule with a
+        condition that none can meet, as the exchanges show, fails."""
         judged = [
+            *self._mistaken(),
             self._judged_count(unseen),
             *(self._judged_each(at, unseen) for at in range(len(self._have))),
         ]
@@ -207,6 +204,11 @@ class WireRule:
             for condition, count in zip(self._where, self._unclear, strict=True)
             if count
         ]
+
+    def _mistaken(self) -> Iterator[Judgement]:
+        for condition in (*self._where, *self._have):
+            if mistake := condition.mistake():
+                yield Judgement(FAILED, f"a value that {condition.name} can have", mistake)
 
     def _judged_count(self, unseen: Sequence[str]) -> Judgement:
         bounds, least, most = self._count, self._sure, self._sure + self._unsure

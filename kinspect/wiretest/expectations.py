@@ -76,6 +76,7 @@ class Wire:
         `count` at least one. `name`: what reports call it. Raises KinspectError for what is none.
         """
         __tracebackhide__ = True
+        conditions = _kept(conditions)
         parts: dict[str, Any] = {"where": {}, "have": {}}
         for each, value in conditions.items():
             parts["where" if each in FILTERS else "have"][each] = value
@@ -90,6 +91,9 @@ class Wire:
     def never(self, *, name: str | None = None, **conditions: Any) -> None:
         """Expect no exchange that meets all conditions; with `per_second__gt=3` not more than 3 within a second."""
         __tracebackhide__ = True
+        conditions = _kept(conditions)
+        if not conditions:
+            raise KinspectError("never: say what, as never(api='Metadata')")
         where = {each: value for each, value in conditions.items() if each != RATE}
         rule: dict[str, Any] = {"where": where} if where else {}
         if RATE in conditions:
@@ -200,13 +204,13 @@ class _Recorder:
         return [self._forwarder.listen(broker) for broker in brokers]
 
     def settle(self) -> None:
-        if self._forwarder is not None:
+        if self._forwarder is not None and not self._forwarder.held_up:
             self._forwarder.settle()
 
     def lacks(self) -> Iterator[str]:
         """What may be missing in the recording."""
         if self._forwarder is not None and self._forwarder.held_up:
-            yield f"what clients sent and a broker did not take within {SETTLE_SECONDS:g} s"
+            yield f"what clients sent, and a broker did not take, within {SETTLE_SECONDS:g} s"
         if self._forwarder is not None and (passed := self._forwarder.passed):
             yield f"{counted(passed, 'response')} that may name brokers to which clients connect themselves"
         if self._recording.missed:
@@ -223,6 +227,11 @@ class _Recorder:
         if forwarder is not None:
             forwarder.close()
             self._file.close()
+
+
+def _kept(conditions: dict[str, Any]) -> dict[str, Any]:
+    """The conditions, with lists in place of what can be read once."""
+    return {name: [*value] if isinstance(value, Iterator) else value for name, value in conditions.items()}
 
 
 def _place(text: str) -> Place:

@@ -241,22 +241,51 @@ def test_a_pass_of_nothing_says_so(kinspect, tmp_path):
 @pytest.mark.parametrize(
     ("rule", "says"),
     [
-        ('have.acks = "1"', "'0': acks: is a number, as -1, and never a text"),
-        ("have.acks = true", "'0': acks: is a number, as -1, and never true or false"),
-        ('have."client.id" = [1, true]', 'client.id: is a text, as "pg-jt-idem", and never a number or true'),
-        ('have.tls = "no"', "tls: is true or false, as false, and never a text"),
-        ('have.client = "x"', "client: has no value but client.ip, client.port"),
+        (
+            'have."client.id" = [1, true]',
+            'client.id is a text, as "pg-jt-idem", and never a number or true or false',
+        ),
+        ('have.tls = "no"', "tls is true or false, as false, and never a text"),
+        ('where.latency_ms = "1"\ncount = 0', "latency_ms is a number, as "),
     ],
 )
-def test_a_value_of_another_kind_than_the_keys_is_told(kinspect, tmp_path, rule, says):
-    rules = tmp_path / "rules.toml"
-    rules.write_text(f'[[rule]]\nname = "0"\nwhere.api = "Produce"\n{rule}')
-    found = kinspect("check", WHOLE, "--rules", rules, "-q")
-    assert (found.status, found.out) == (1, "")
-    assert says in found.err
-    # Of several values one of the right kind is enough.
-    rules.write_text('[[rule]]\nname = "0"\nwhere.api = "Produce"\nhave.acks = ["all", -1]')
-    assert kinspect("check", WHOLE, "--rules", rules, "-q").status == 0
+def test_a_value_of_another_kind_than_the_keys_fails_its_rule_alone(check, rule, says):
+    rows = check(WHOLE, rule, 'where.api = "Produce"\nhave.acks = -1')
+    assert rows[0]["status"] == "failed"
+    assert says in rows[0]["seen"]
+    assert [row["status"] for row in rows[1:]] == ["passed"]
+
+
+def test_paths_are_those_of_bodies(check):
+    """Also through what kinspect adds: decoded bytes, records, names of topic ids."""
+    group = CAPTURES / "4.4.0/groups_classic.pcap.gz"
+    decoded = "assignments.assignment_decoded.assigned_partitions.topic"
+    rows = check(
+        group,
+        f'where = {{ api = "SyncGroup", "{decoded}" = "pc-grp" }}\ncount = "1.."',
+        'where = { api = "JoinGroup", "protocols.metadata_decoded.topics" = "pc-grp" }\ncount = "1.."',
+        'where = { api = "Fetch", "request.body.topics.topic_name_resolved" = "no" }\ncount = 0',
+        'where = { "request.body.groups" = "x" }\ncount = 0',
+    )
+    assert [row["status"] for row in rows] == ["passed"] * 4
+    codec = "topic_data.partition_data.records.batches.compression"
+    (row,) = check(WHOLE, f'where = {{ api = "Produce", "{codec}" = "zstd" }}\ncount = 0')
+    assert row["status"] == "passed"
+
+
+def test_a_list_that_is_null_has_no_entries(check):
+    """Metadata that asks for all topics."""
+    path = CAPTURES / "4.4.0/admin_java.pcap.gz"
+    (row,) = check(
+        path, 'where = { api = "Metadata", "request.body.topics.name" = "nonexistent" }\ncount = 0'
+    )
+    assert row["status"] == "passed"
+
+
+def test_a_topic_whose_name_is_not_known_may_be_any(check):
+    path = CAPTURES / "4.4.0/kip848.pcap.gz"
+    (row,) = check(path, 'where.api = "ConsumerGroupHeartbeat"\nhave.topics = "p*"')
+    assert row["status"] != "failed"
 
 
 def test_evidence_of_errors_names_them(check):
@@ -400,6 +429,30 @@ def test_reports_of_what_is_allowed(kinspect, tmp_path):
         ),
         ("[[rule]]\nname = 'a'\nhave.error_code__ne = 0", "no API has a field 'error_code' in its request"),
         ("[[rule]]\nname = 'a'\ncount = 1\n" * 2, "rule 2: has the name of rule 1, 'a'"),
+        ("[[rule]]\nname = 'a'\nhave.acks = '1'", "have: acks: is a number, and never a text"),
+        ("[[rule]]\nname = 'a'\nhave.acks = true", "have: acks: is a number, and never true or false"),
+        ("[[rule]]\nname = 'a'\nhave.acks = []", "[] has no value"),
+        ("[[rule]]\nname = 'a'\nhave.acks = nan", "nan is no number"),
+        ("[[rule]]\nname = 'a'\nhave.latency_ms__lt = inf", "inf is no number"),
+        ("[[rule]]\nname = 'a'\nhave.acks = 99999999999999999999", "has more than 64 bits"),
+        (
+            "[[rule]]\nname = 'a'\nhave.client = 'x'",
+            "client: is an object: ask for one of client.ip, client.port",
+        ),
+        (
+            "[[rule]]\nname = 'a'\nhave.'client.id.x' = 1",
+            "unknown field 'client.id.x'; there is nothing below it",
+        ),
+        ("[[rule]]\nname = 'a'\nhave.'request.frames.frst' = 1", "it has file, first, last, packets"),
+        ("[[rule]]\nname = 'a'\nversions = { fetch = 1, Fetch = 2 }", "Fetch is named twice"),
+        (
+            "[[rule]]\nname = 'a'\ncount = 0\nwhere = { api = 'Produce', compression = 'zstd' }",
+            "no version of Produce has a field 'compression' in its request",
+        ),
+        (
+            "[[rule]]\nname = 'a'\ncount = 0\nwhere = { api = 'Produce', 'topic_data.acks' = 1 }",
+            "no version of Produce has a field 'topic_data.acks' in its request",
+        ),
         ("x = " + "[" * 100_000, "is nested too deeply"),
         ("\ud800", "is not UTF-8"),
         ("[[rule]]\nname = 'a'\ncount = 1\n" * 501, "has 501 rules"),

@@ -14,7 +14,7 @@ FILES = [path for path in PACKAGE.rglob("*.py") if not path.stem.startswith("__"
 OF_BOTH = {"connection"}
 """A packet's way has one at two places: `tcp/connection.py` and, for what Kafka speaks on it, `kafka/connection`."""
 
-LINES = 79_900
+LINES = 80_000
 """Most lines of the package: code, docstrings and blank ones. It is lowered when lines go, and raised only by what a
 new command or format needs: `records` with its `--format kcat` and `--split`, `live --records-only`, `export`, what
 payloads are by their registry, `telemetry`, the explorer's page of records, `diff`, `export --redact`, `report`,

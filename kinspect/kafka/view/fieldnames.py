@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import Final
 
@@ -12,10 +12,14 @@ from kinspect.model import REQUEST
 from kinspect.protocol import schema
 from kinspect.protocol.fieldpaths import each_field
 from kinspect.protocol.primitives import UNKNOWN_TAGS
-from kinspect.protocol.tabletext import MessageDefinition
+from kinspect.protocol.tabletext import FieldDefinition, MessageDefinition
 from kinspect.wording import did_you_mean
 
 SUFFIXES: Final = (DECODED, SIZE)
+OF_STRUCTS: Final = ("topic_name_resolved", UNKNOWN_TAGS)
+"""Names that any struct may have."""
+RECORDS: Final = "records"
+DERIVED_TYPE: Final = ""
 DERIVED: Final = frozenset(
     # Record sets, batches and records; decoded bytes, the message inside an Envelope, and pushed metrics.
     f"""
@@ -33,35 +37,52 @@ DERIVED: Final = frozenset(
 def check_names(tree: Tree, prefix: str) -> None:
     """Raise KinspectError for a name in the tree that no body has. `prefix`: the tree's path (`request.body`)."""
     for name, below in tree.items():
-        if not is_one_of(name, names()):
+        if not _is_known(name):
             close = did_you_mean(name, zip(names(), names(), strict=True))
             hint = close or "see `kinspect schema API --version N`"
             raise KinspectError(f"unknown field '{prefix}.{name}': no message has such a field; {hint}")
         check_names(below, f"{prefix}.{name}")
 
 
-def is_one_of(name: str, known: Collection[str]) -> bool:
-    """True if a name is one of those known, without one of `SUFFIXES` or with it."""
+def _is_known(name: str) -> bool:
     stems = (name.removesuffix(suffix) for suffix in SUFFIXES if name.endswith(suffix))
-    return name in known or any(stem in known for stem in stems)
+    return name in names() or any(stem in names() for stem in stems)
 
 
 @cache
 def names() -> frozenset[str]:
     """All names but for those with one of `SUFFIXES`. Reads the whole schema table."""
     messages = [message for api in schema.apis() for message in (api.request, api.response)]
-    return _names_in([*messages, *(message for file in schema.record_files().values() for message in file)])
-
-
-def names_of(apis: Iterable[schema.Api], side: str) -> frozenset[str]:
-    """The names in the requests or responses (`side`) of some APIs, of all versions, and those of `DERIVED`."""
-    return _names_in(api.request if side == REQUEST else api.response for api in apis)
-
-
-def _names_in(messages: Iterable[MessageDefinition]) -> frozenset[str]:
-    layouts = [
-        fields for message in messages for fields in (message.fields, *(v.fields for v in message.variants))
-    ]
+    messages += [message for file in schema.record_files().values() for message in file]
     return DERIVED.union(
-        schema.snake_case(each.name) for fields in layouts for _, each, _ in each_field(fields)
+        schema.snake_case(each.name)
+        for message in messages
+        for fields in _layouts(message)
+        for _, each, _ in each_field(fields)
     )
+
+
+def types_at(apis: Iterable[schema.Api], side: str, path: Sequence[str]) -> set[str]:
+    """Types of the field at a path from the bodies of requests or responses (`side`), as definitions have them without
+    `[]`, in all versions of some APIs; none if there is no such field. `DERIVED_TYPE` is that of what kinspect adds."""
+    messages = (api.request if side == REQUEST else api.response for api in apis)
+    return {kind for message in messages for fields in _layouts(message) for kind in _types(fields, path)}
+
+
+def _layouts(message: MessageDefinition) -> Iterator[Sequence[FieldDefinition]]:
+    yield message.fields
+    yield from (variant.fields for variant in message.variants)
+
+
+def _types(fields: Sequence[FieldDefinition], path: Sequence[str]) -> Iterator[str]:
+    name, *below = path
+    if name in OF_STRUCTS:
+        yield DERIVED_TYPE
+    for field in fields:
+        own = schema.snake_case(field.name)
+        if name == own and field.fields and below:
+            yield from _types(field.fields, below)
+        elif name == own and (not below or field.element == RECORDS):
+            yield DERIVED_TYPE if below else field.element
+        elif name in (own + DECODED, own + SIZE):
+            yield DERIVED_TYPE

@@ -206,6 +206,11 @@ SHAPES: Final[dict[str, tuple[str, ...]]] = {
     "problems": ("side", "code", "offset", "bytes", "path", "message"),
 }
 """Names below a key that `--fields` accepts; other keys have none."""
+DEEPER: Final = {
+    "frames": ("file", "first", "last", "packets"),
+    ERRORS: ("path", "code", "name", "retriable"),
+}
+"""Those below names of messages."""
 
 
 # ---------------------------------------------------------------------- the view
@@ -409,6 +414,9 @@ def _check(tree: fieldselection.Tree) -> None:
                 raise KinspectError(f"unknown field '{key}.{name}'; {known}")
             if name == BODY and below[name]:
                 fieldnames.check_names(below[name], f"{key}.{name}")
+            elif unknown := [each for each in below[name] if each not in DEEPER.get(name, ())]:
+                known = f"it has {', '.join(DEEPER[name])}" if name in DEEPER else "there is nothing below it"
+                raise KinspectError(f"unknown field '{key}.{name}.{unknown[0]}'; {known}")
 
 
 def _check_without_bodies(tree: fieldselection.Tree) -> None:
