@@ -419,8 +419,8 @@ def _places(rows: list[Row]) -> str:
 
 def _more(file: str, rows: list[Row]) -> str:
     api = rows[0]["api"]
-    # What the capture's end left open is no error to the filter.
-    is_open = rows[0]["code"] is None and rows[0]["expected"] is not False
+    # What the capture left open is no error to the filter.
+    is_open = rows[0]["advice"] in (NO_ADVICE, ONE_SIDED_ADVICE, UNHEARD_ADVICE)
     return f"kinspect read {file}{'' if is_open else ' --errors-only'}" + (f" --api {api}" if api else "")
 
 
