@@ -104,9 +104,7 @@ class Frame:
 
 def session():
     """Stand-in for a Spark session, with the parts that are used."""
-    scheduler = SimpleNamespace(maxTaskFailures=lambda: 1)
-    jvm = SimpleNamespace(sc=lambda: SimpleNamespace(taskScheduler=lambda: scheduler))
-    context = SimpleNamespace(defaultParallelism=2, accumulator=Accumulator, _jsc=jvm)
+    context = SimpleNamespace(defaultParallelism=2, accumulator=Accumulator, master="local")
 
     def numbers(begin, end, step, parts):
         return Frame(
