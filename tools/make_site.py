@@ -20,8 +20,6 @@ from typing import Any, NamedTuple
 
 from console_blocks import LINK, ROOT, anchor_of, commands
 
-from kinspect import __version__
-
 OWN = ROOT / "tools" / "website"
 SETTINGS = tomllib.loads((OWN / "site.toml").read_text("utf-8"))
 RENAMED = {
@@ -207,7 +205,7 @@ def make(folder: Path) -> Path:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     settings = {
         **SETTINGS["zensical"],
-        "site_name": f"kinspect {__version__}",
+        "site_name": f"kinspect {project['version']}",
         "site_description": project["description"],
         "docs_dir": pages.name,
         "site_dir": site.name,

@@ -152,9 +152,8 @@ class Errors(Answer):
             self._note_topics(exchange)
 
     def _add_unanswered(self, exchange: Exchange) -> None:
-        expected = unanswered_reason(exchange)
+        expected, unheard = unanswered_reason(exchange), stays_unheard(exchange)
         for fault in self._faults_of(exchange, None, 1):
-            unheard = stays_unheard(exchange)
             self.count(fault.reasons, UNHEARD if unheard else exchange.outcome_reason or "")
             if expected is not None:
                 self.count(fault.expected, expected)

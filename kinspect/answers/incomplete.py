@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from kinspect import wording
@@ -29,7 +29,7 @@ def why_incomplete(
     """Lines on what is missing, the gravest first; none if nothing is. `summary`: the `summary` line's object;
     `filters`: options of the filter; `ended`: why not all was read."""
     found = [*_undecoded(summary), *ended, *counted.unproven, _under_way(summary, counted)]
-    found += [tell(summary[key]) for key, tell in _CAUSES.items() if summary[key]]
+    found += _told(summary, _CAUSES)
     if summary["outcomes"]["orphan"]:
         orphans = summary["outcomes"]["orphan"]
         found.append(
@@ -47,17 +47,17 @@ def why_unseen(summary: Object, ended: Iterable[str] = ()) -> list[str]:
     begun = summary["partial_connections"]["no_begin"]
     found = [*_undecoded(summary), *ended]
     found += [f"{wording.counted(begun, 'connection')} under way at the start"] if begun else []
-    found += [tell(summary[key]) for key, tell in _CAUSES.items() if key in _UNSEEN and summary[key]]
-    return [*filter(None, found)]
+    return [*filter(None, [*found, *_told(summary, _UNSEEN)])]
 
 
 def why_mistimed(summary: Object) -> list[str]:
     """Lines on why times of exchanges may not be those at which they were sent; none if they are."""
-    return [
-        *filter(
-            None, (tell(summary[key]) for key, tell in _CAUSES.items() if key in _CLOCKS and summary[key])
-        )
-    ]
+    return [*filter(None, _told(summary, _CLOCKS))]
+
+
+def _told(summary: Object, keys: Container[str]) -> list[str]:
+    """The lines of some of the causes, in their order."""
+    return [tell(summary[key]) for key, tell in _CAUSES.items() if key in keys and summary[key]]
 
 
 def left_out_by(filters: Sequence[str]) -> str:

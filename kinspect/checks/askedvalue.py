@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isfinite
 from typing import Any, Final
 
@@ -22,7 +22,7 @@ COMPARISONS: Final[dict[str, tuple[str, Compare]]] = {
 }
 """Endings of names, each with its sign."""
 NUMBER, TEXT, TRUTH, OBJECT = "a number", "a text", "true or false", "an object"
-"""What values are called; null is of each of these kinds."""
+"""What values are called; null is of none of these kinds."""
 
 
 class AskedValue:
@@ -33,26 +33,23 @@ class AskedValue:
     may be. Raises KinspectError for what cannot be asked for.
     """
 
-    def __init__(self, value: Any, ending: str = "", words: Iterable[str] = ()) -> None:
+    def __init__(self, value: Any, ending: str = "", words: Sequence[str] = ()) -> None:
         sign, compare = COMPARISONS[ending] if ending else ("=", None)
         if compare not in (None, operator.ne) and kind_of(value) != NUMBER:
             raise KinspectError(f"{value!r} is no number to compare with")
         several = _several(value)
         if not several:
             raise KinspectError(f"{value!r} has no value")
-        known = [*words]
         for each in several:
-            _check(each, known, compare is operator.ne)
+            _check(each, words, compare is operator.ne)
         if isinstance(value, range):
             shown = [f"{value.start} to {value.stop - 1}"]
         else:
             shown = [json_text(each) for each in several]
-        self.text = (
-            f"{sign} {' and '.join(shown)}" if compare is operator.ne else f"{sign} {' or '.join(shown)}"
-        )
+        self.text = f"{sign} {(' and ' if compare is operator.ne else ' or ').join(shown)}"
         self.test = _test(value, compare)
         self.kinds = {kind_of(each) for each in several}
-        self._fits = not self.kinds or kind_of(None) in self.kinds
+        self._fits = kind_of(None) in self.kinds
         self._other: Any = None
 
     def note(self, found: Any) -> None:
@@ -94,7 +91,7 @@ def _several(value: Any) -> list[Any]:
     )
 
 
-def _check(value: Any, words: list[str], negated: bool) -> None:
+def _check(value: Any, words: Sequence[str], negated: bool) -> None:
     """Raises KinspectError for what no value can be."""
     if isinstance(value, float) and not isfinite(value):
         raise KinspectError(f"{value!r} is no number")

@@ -42,7 +42,8 @@ KINDS_OF_TYPES: Final = {
 """What values of fields are called, by the types that are no numbers and no structs; empty: anything."""
 OPTIONAL: Final = "outcome_reason"
 """A key that is null where there is nothing to say."""
-ERRORS_ONLY, WAIT = "errors_only", "wait"
+API, ERRORS_ONLY, WAIT = "api", "errors_only", "wait"
+"""Filters that are not like the others."""
 SHOWN: Final = 3
 """Most values of one exchange that are told."""
 NAMING: Final = ("topics", "partitions", "topic_records")
@@ -99,7 +100,7 @@ class FilterCondition(Condition):
     def apis(self) -> list[schema.Api] | None:
         """The APIs that it chooses by name; None if it is another filter."""
         patterns = self._filter.asked[0].test.patterns
-        if self.name != "api" or patterns is None:
+        if self.name != API or patterns is None:
             return None
         return [api for api in schema.apis() if patterns.verdict((api.name.lower(), str(api.key)))]
 
@@ -213,18 +214,18 @@ class VersionCondition(Condition):
 
     def __init__(self, versions: Mapping[str, Bounds]) -> None:
         self.name = "versions"
-        self._versions: dict[int, tuple[str, Bounds]] = {}
+        self._versions: dict[int, Bounds] = {}
         for name, bounds in versions.items():
             if (key := _known_api(name)) in self._versions:
                 raise KinspectError(f"{name} is named twice")
-            self._versions[key] = name, bounds
+            self._versions[key] = bounds
         self.text = ", ".join(f"{name} {bounds.versions}" for name, bounds in versions.items())
 
     def verdict(self, exchange: Exchange, each: bool) -> Verdict:
         if exchange.api_key not in self._versions:
             return True
         version = exchange.api_version
-        return None if version is None else self._versions[exchange.api_key][1].has(version)
+        return None if version is None else self._versions[exchange.api_key].has(version)
 
     def seen(self, exchange: Exchange) -> str:
         return f"{exchange.api} v{exchange.api_version}"

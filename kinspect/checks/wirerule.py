@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from kinspect.checks.bounds import Bounds
-from kinspect.checks.condition import Condition
+from kinspect.checks.condition import API, Condition
 from kinspect.filteredvalues import VALUE_CHARACTERS
 from kinspect.filters.values import Verdict
 from kinspect.kafka.exchange.exchange import Exchange
@@ -34,8 +34,6 @@ _VIEW: Final = View(
     fields="timestamp client broker api api_version event_id request.frames response.frames".split()
 )
 
-API: Final = "api"
-"""The filter of which each example tells anyway."""
 Row = dict[str, Any]
 
 
@@ -117,6 +115,7 @@ class WireRule:
         if chosen:
             self._sure += 1
             if len(self._first) < self._most:
+                # Each example tells of its API anyway.
                 texts = (condition.seen(exchange) for condition in self._where if condition.name != API)
                 self._first.append(evidence(exchange, ", ".join(filter(None, texts))))
         else:

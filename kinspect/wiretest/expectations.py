@@ -76,7 +76,7 @@ class Wire:
         `count` at least one. `name`: what reports call it. Raises KinspectError for what is none.
         """
         __tracebackhide__ = True
-        conditions = _kept(conditions)
+        conditions = _as_lists(conditions)
         parts: dict[str, Any] = {"where": {}, "have": {}}
         for each, value in conditions.items():
             parts["where" if each in FILTERS else "have"][each] = value
@@ -91,7 +91,7 @@ class Wire:
     def never(self, *, name: str | None = None, **conditions: Any) -> None:
         """Expect no exchange that meets all conditions; with `per_second__gt=3` not more than 3 within a second."""
         __tracebackhide__ = True
-        conditions = _kept(conditions)
+        conditions = _as_lists(conditions)
         if not conditions:
             raise KinspectError("never: say what, as never(api='Metadata')")
         where = {each: value for each, value in conditions.items() if each != RATE}
@@ -124,13 +124,12 @@ class Wire:
         __tracebackhide__ = True
         if not self._made:
             return
-        captures = self._captures()
         rows = check(
             [*self._rules()],
-            captures,
+            self._captures(),
             keylog=b"".join(self._keylogs),
             allow_unknown=self.allow_unknown,
-            lacks=[*self._lacks()],
+            lacks=self._lacks(),
         )
         self._live_is_over = bool(self._live)
         broken = [row for row in rows if row["broken"]]
@@ -229,7 +228,7 @@ class _Recorder:
             self._file.close()
 
 
-def _kept(conditions: dict[str, Any]) -> dict[str, Any]:
+def _as_lists(conditions: dict[str, Any]) -> dict[str, Any]:
     """The conditions, with lists in place of what can be read once."""
     return {name: [*value] if isinstance(value, Iterator) else value for name, value in conditions.items()}
 
