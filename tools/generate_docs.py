@@ -1,7 +1,7 @@
 """`make docs`: write the pages that are made from the code.
 
-`docs/cli.md` and `docs/man/kinspect.1` come from the commands' own options, `docs/protocol-support.md` from the
-schema table, `docs/schema/keys.csv` and the schemas of lines with `--fields` and `--no-nulls` from the other schemas
+`docs/cli.md` and `docs/man/kinspect.1` come from the commands' own options, `docs/protocol-support.md` and
+`docs/error-codes.md` from the schema table, `docs/schema/keys.csv` and the schemas of lines with `--fields` and `--no-nulls` from the other schemas
 and the tables. With `--check` nothing is written; the differences are printed, and the exit status is 1 if there are
 any. With `--examples` the console examples of the pages written by hand are run too, and those shown whole are
 brought up to date.
@@ -126,7 +126,7 @@ def protocol_page() -> str:
             "How many APIs the brokers of each release speak.\n\n",
             table(("release", "APIs"), ((name, str(len(spoken))) for name, spoken in releases.items())),
             "\n## Error codes\n\n",
-            f"{len(schema.errors())} codes have a name. `kinspect schema errors` lists them. Any other code is called"
+            f"{len(schema.errors())} codes have a name: [all of them](error-codes.md). Any other code is called"
             " `UNKNOWN_CODE_` and its number.\n",
             "\n## Records\n\n",
             "Record sets hold message sets of magic 0 and 1, or batches of magic 2. Compressed sets may be nested, with"
@@ -181,6 +181,30 @@ def _internal_topics() -> Iterator[tuple[str, str]]:
         yield ", ".join(named), messages
 
 
+# ---------------------------------------------------------------------- error-codes.md
+
+
+def errors_page() -> str:
+    return "".join(
+        (
+            NOTE,
+            "# Error codes\n\n",
+            "All error codes that Kafka has had, with what they mean and what to do. `kinspect errors CAPTURE` counts those"
+            " of a capture, by API and client; `kinspect schema NAME` prints one. *Earlier names* are those of other"
+            " releases.\n\n",
+            table(("code", "name", "earlier names", "retriable", "since", "meaning", "what to do"), _errors()),
+        )
+    )
+
+
+def _errors() -> Iterator[tuple[str, ...]]:
+    for code, error in sorted(schema.errors().items()):
+        told = schema.advice_for(code, None)
+        earlier = ", ".join((*error.old_names, *error.scala_names))
+        retriable = "yes" if error.retriable else "no"
+        yield str(code), error.name, earlier, retriable, error.since, told.meaning, told.advice
+
+
 # ---------------------------------------------------------------------- the command
 
 
@@ -190,6 +214,7 @@ def pages() -> dict[str, str]:
         "cli.md": cli_page(),
         "man/kinspect.1": man_page(),
         "protocol-support.md": protocol_page(),
+        "error-codes.md": errors_page(),
         **contract.derived(),
         contract.KEYS: contract.keys_file(),
     }
