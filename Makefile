@@ -26,7 +26,7 @@ WORKERS := $(shell $(PYTHON) -c "import os; print(2 * (os.cpu_count() or 1))")
 # Tests start Python hundreds of times: what it compiled stays, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all test-live test-collector test-oldest compiled package wheels sbom lint docs site import newest-kafka release-check screenshots fuzz bench bench-spark soak lock clean
+.PHONY: demo test test-all test-live test-collector test-oldest compiled package wheels sbom lint docs site import newest-kafka release-check screenshots fuzz bench bench-spark soak soak-stream lock clean
 
 demo: $(INSTALLED)
 	$(BIN)/kinspect read captures/4.4.0/txn_librdkafka.pcap.gz --format table
@@ -138,6 +138,13 @@ SOAK_RATE ?= 5000
 
 soak: $(INSTALLED)
 	$(BIN)/python tests/soak/soak.py --seconds $(SOAK_SECONDS) --rate $(SOAK_RATE)
+
+# `pipeline stream` with 100,000 connections that stay open, for SOAK_SECONDS: micro-batches or a state that grow, or rows
+# that are missing, fail it.
+SOAK_CONNECTIONS ?= 100000
+
+soak-stream: $(SPARK_INSTALLED)
+	$(BIN)/python tests/soak/stream.py --seconds $(SOAK_SECONDS) --connections $(SOAK_CONNECTIONS)
 
 # The pages of docs/ that are made from the code.
 docs: $(INSTALLED)

@@ -17,7 +17,7 @@ import lz4.frame
 import pytest
 from lines import line_of, lines
 from support.decoded import keylog_beside
-from support.pcap import Packet, pcap
+from support.pcap import Conversation, Packet, pcap
 from traffic import conversation, moving, pcapng, rotated, spread
 
 from kinspect.capture import open_timeline
@@ -92,7 +92,7 @@ def test_files_that_come_one_by_one(streamed, tmp_path, seed):
     found = stream.drain()
     assert not stream.unread
     same(found, paths)
-    assert not any(kept.get("islands") or kept.get("due") or kept.get("waiting") for kept in stream.kept)
+    assert not any(kept.get("islands") or kept.get("turns") or kept.get("waiting") for kept in stream.kept)
 
 
 def split_by_host(packets):
@@ -617,6 +617,31 @@ def test_secrets_that_come_while_packets_wait_for_a_file(streamed, tmp_path):
     assert len(stream.drain()["exchanges"]) == len(expected) > 10
 
 
+def test_a_micro_batch_looks_at_no_open_connection_that_is_silent(streamed, tmp_path):
+    from streamed import MapState
+
+    calls = {}
+    for many_open in (5, 50):
+        folder = tmp_path / str(many_open)
+        folder.mkdir()
+        talks = [Conversation(client=("10.0.0.1", 40_000 + number)) for number in range(many_open)]
+        for talk in talks:
+            talk.open()
+        written(folder / "cap1.pcap", [packet for talk in talks for packet in talk.packets])
+        stream = streamed(folder, shards=1)
+        assert stream.batch()
+        assert len(stream.kept[0]["islands"]) == many_open
+        talks[0].packets.clear()
+        talks[0].client_sends(b"x")
+        written(folder / "cap2.pcap", talks[0].packets)
+        before = MapState.calls
+        assert stream.batch()
+        calls[many_open] = MapState.calls - before
+        assert len(stream.drain()["connections"]) == many_open
+        assert not any(stream.kept[0][name] for name in ("islands", "turns", "waiting"))
+    assert calls[5] == calls[50]
+
+
 def test_packets_without_a_time_go_with_those_before(streamed, tmp_path):
     path = tmp_path / "cap.pcapng"
     packets = [(packet.time_us * 1000, packet.data) for packet in many(9)]
@@ -635,8 +660,8 @@ def test_damaged_state_is_one_clear_error(streamed, tmp_path):
     islands = [kept["islands"] for kept in stream.kept if kept.get("islands")]
     assert islands
     for states in islands:
-        for island, (state,) in states.items():
-            states[island] = (state[:-1] + bytes([state[-1] ^ 1]),)
+        for island, (state, last) in states.items():
+            states[island] = (state[:-1] + bytes([state[-1] ^ 1]), last)
     written(tmp_path / "cap2.pcap", packets[half:])
     with pytest.raises(StateError, match="the carried state") as raised:
         stream.drain()

@@ -22,6 +22,7 @@ from kinspect.spark.batch import end_of_packets
 from kinspect.spark.chunkmerge import NEVER, ChunkMerge
 from kinspect.spark.shuffle import EARLIEST, REPORT, SORTED_BY, Chunk
 from kinspect.spark.splits import LAST_TIMES, SplitReport
+from kinspect.spark.streaming.turns import TURNS, Turns
 from kinspect.tables.request import Request
 from kinspect.tables.taggedrows import NamedRows, TaggedRows
 from kinspect.tls.keylog import KeyLog
@@ -44,8 +45,8 @@ class Shard(StatefulProcessor):  # type: ignore[misc]
         self._request = request
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        self._states = handle.getMapState("islands", "island binary", "state binary")
-        self._due = handle.getMapState("due", "island binary", "time bigint")
+        self._states = handle.getMapState("islands", "island binary", "state binary, last bigint")
+        self._turns = Turns(handle.getMapState("turns", *TURNS), self._request.caps.idle_timeout_ns)
         self._waiting = handle.getMapState("waiting", "island binary", "rows binary")
         self._names = handle.getMapState("names", "about string", "told binary")
         self._secrets = handle.getMapState("secrets", "line binary", "number bigint")
@@ -63,9 +64,11 @@ class Shard(StatefulProcessor):  # type: ignore[misc]
             names.add(*heard)
         self._keep_names(*names.take_new())
         self._add_secrets(batch)
-        for island in sorted(of_island.keys() | self._touched(batch)):
-            for piece in self._island(batch, island, of_island.get(island, [])):
+        waiting = _keys(self._waiting)
+        for island in sorted(of_island.keys() | waiting | self._idle(batch)):
+            for piece in self._island(batch, island, of_island.get(island, []), island in waiting):
                 yield Row(piece=piece)
+        self._turns.store()
         learned = names.take_new()
         self._keep_names(*learned)
         for made in batch.finish(learned, first=not key[0]):
@@ -88,51 +91,62 @@ class Shard(StatefulProcessor):  # type: ignore[misc]
             return dict(cbor2.loads(bytes(self._shared.get()[0])))
         return {"batch": 0, "files": {}, "start": None, "last": [], "clock": EARLIEST}
 
-    def _touched(self, batch: ShardBatch) -> set[bytes]:
-        """Islands with work but without new packets: some wait for their merge time, some are idle."""
-        waiting = {bytes(island) for (island,), _ in _items(self._waiting)}
-        due = {
-            bytes(island) for (island,), (time,) in _items(self._due) if batch.drain or time <= batch.clock
-        }
-        return waiting | due
+    def _idle(self, batch: ShardBatch) -> set[bytes]:
+        """Islands that end without new packets: all at the end of the stream."""
+        come = self._turns.take(NEVER[0] if batch.drain else batch.clock)
+        if batch.drain:
+            return _keys(self._states)
+        idle: set[bytes] = set()
+        for island in come:
+            state = self._state(island)
+            if state is not None and self._due(state[1]) <= batch.clock:
+                idle.add(island)
+            elif state is not None:
+                self._turns.add(island, self._due(state[1]))
+        return idle
 
-    def _island(self, batch: ShardBatch, island: bytes, rows: list[Chunk]) -> Iterator[bytes]:
-        """Takes an island from its state through the new packets, and stores its state again."""
+    def _state(self, island: bytes) -> tuple[bytes, int] | None:
+        """What was kept of an island, and the time of its last packet."""
+        found = _value(self._states, island)
+        return found and (bytes(found[0]), int(found[1]))
+
+    def _due(self, last: int) -> int:
+        return last + self._request.caps.idle_timeout_ns
+
+    def _island(self, batch: ShardBatch, island: bytes, rows: list[Chunk], waits: bool) -> Iterator[bytes]:
+        """Takes an island from its state through the new packets, and stores its state again. `waits`: some packets
+        wait for others."""
         # Each file is one split.
         merge = ChunkMerge(defaultdict(lambda: (0, EARLIEST)), batch.until)
-        before = _value(self._waiting, island)
-        if before is not None:
+        if waits:
+            before = bytes(self._waiting.getValue((island,))[0])
             rows = [*map(Chunk._make, cbor2.loads(before)), *rows]
         rows.sort(key=attrgetter(*SORTED_BY))
         run = IslandRun(merge.segments(iter(rows)), batch.inspector(), batch.end)
-        state = _value(self._states, island)
+        state = self._state(island)
         if state is not None:
-            yield from batch.add(run.resume(state))
-        idle_timeout = self._request.caps.idle_timeout_ns
-        due = self._due.getValue((island,)) if state is not None else None
-        run.last = due[0] - idle_timeout if due else None
+            yield from batch.add(run.resume(state[0]))
+            run.last = state[1]
         for lines in run.fed():
             yield from batch.add(lines)
-        last = EARLIEST if run.last is None else run.last
         rest = [row._replace(island=island) for row in merge.rest()]
-        self._put(self._waiting, island, cbor2.dumps(rest) if rest else None)
-        if batch.drain or last + idle_timeout <= batch.clock:
+        if rest:
+            self._waiting.updateValue((island,), (cbor2.dumps(rest),))
+        elif waits:
+            self._waiting.removeKey((island,))
+        last = EARLIEST if run.last is None else run.last
+        if batch.drain or self._due(last) <= batch.clock:
             yield from batch.add(run.rest())
-            states = {}
+            kept = None
         else:
-            states = dict(run.inspector.suspend())
-        self._put(self._states, island, states.get(island))
-        if states:
-            self._due.updateValue((island,), (last + idle_timeout,))
-        elif due:
-            self._due.removeKey((island,))
+            kept = dict(run.inspector.suspend()).get(island)
+        if kept:
+            self._states.updateValue((island,), (kept, last))
+        elif state is not None:
+            self._states.removeKey((island,))
+        if kept and (state is None or self._due(state[1]) <= batch.clock):
+            self._turns.add(island, self._due(last))
         batch.count(run.inspector, merge)
-
-    def _put(self, state: MapState, island: bytes, value: bytes | None) -> None:
-        if value:
-            state.updateValue((island,), (value,))
-        elif state.containsKey((island,)):
-            state.removeKey((island,))
 
     def _keep_names(self, topics: list[LearnedTopic], nodes: list[LearnedNode]) -> None:
         for topic in topics:
@@ -265,8 +279,13 @@ def _items(state: MapState) -> Iterator[Any]:
     return state.iterator() if state.exists() else iter(())
 
 
-def _value(state: MapState, island: bytes) -> bytes | None:
-    return bytes(state.getValue((island,))[0]) if state.containsKey((island,)) else None
+def _keys(state: MapState) -> set[bytes]:
+    keys = state.keys() if state.exists() else ()
+    return {bytes(island) for (island,) in keys}
+
+
+def _value(state: MapState, island: bytes) -> tuple[Any, ...] | None:
+    return tuple(state.getValue((island,))) if state.containsKey((island,)) else None
 
 
 def _plain(value: Any) -> Any:
