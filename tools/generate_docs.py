@@ -189,9 +189,9 @@ def errors_page() -> str:
         (
             NOTE,
             "# Error codes\n\n",
-            "All error codes that Kafka has had, with what they mean and what to do. `kinspect errors CAPTURE` counts those"
-            " of a capture, by API and client; `kinspect schema NAME` prints one. *Earlier names* are those of other"
-            " releases.\n\n",
+            "All error codes that Kafka has had, with what they mean and what to do. `kinspect errors CAPTURE` counts"
+            " those of a capture, by API and client; `kinspect schema NAME` prints one. *Earlier names* are those of"
+            " other releases.\n\n",
             table(("code", "name", "earlier names", "retriable", "since", "meaning", "what to do"), _errors()),
         )
     )
