@@ -1,10 +1,10 @@
 """`make docs`: write the pages that are made from the code.
 
 `docs/cli.md` and `docs/man/kinspect.1` come from the commands' own options, `docs/protocol-support.md` and
-`docs/error-codes.md` from the schema table, `docs/schema/keys.csv` and the schemas of lines with `--fields` and `--no-nulls` from the other schemas
-and the tables. With `--check` nothing is written; the differences are printed, and the exit status is 1 if there are
-any. With `--examples` the console examples of the pages written by hand are run too, and those shown whole are
-brought up to date.
+`docs/error-codes.md` from the schema table, `docs/schema/keys.csv` and the schemas of lines with `--fields` and
+`--no-nulls` from the other schemas and the tables. With `--check` nothing is written; the differences are printed, and
+the exit status is 1 if there are any. With `--examples` the console examples of the pages written by hand are run
+too, and those shown whole are brought up to date.
 """
 
 from __future__ import annotations
@@ -192,7 +192,9 @@ def errors_page() -> str:
             "All error codes that Kafka has had, with what they mean and what to do. `kinspect errors CAPTURE` counts"
             " those of a capture, by API and client; `kinspect schema NAME` prints one. *Earlier names* are those of"
             " other releases.\n\n",
-            table(("code", "name", "earlier names", "retriable", "since", "meaning", "what to do"), _errors()),
+            table(
+                ("code", "name", "earlier names", "retriable", "since", "meaning", "what to do"), _errors()
+            ),
         )
     )
 
