@@ -95,6 +95,11 @@ class LearnedNames:
         self._new_names, self._new_nodes = [], []
         return names, nodes
 
+    def learned(self) -> tuple[list[tuple[str, str, LineKey]], list[tuple[str, int, int, LineKey]]]:
+        """`all` without the names known beforehand."""
+        names, nodes = self.all()
+        return [name for name in names if name[2] != FIRST], nodes
+
     def all(self) -> tuple[list[tuple[str, str, LineKey]], list[tuple[str, int, int, LineKey]]]:
         """All that is known, in the shape of `take_new`; another thread may add more meanwhile."""
         names = [(topic_id, name, key) for topic_id, (key, name) in [*self._names.items()]]

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import cbor2
 import pyarrow as pa
 from pyspark.sql import Row
-from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import (
+    MapState,
+    StatefulProcessor,
+    StatefulProcessorHandle,
+    ValueState,
+)
 
 from kinspect.kafka.exchange.lines import Line
 from kinspect.kafka.wire.lineorder import LineKey
@@ -32,6 +37,8 @@ SECRETS_KEPT = 50_000
 """Most lines of key logs that a shard keeps; a connection of TLS 1.3 has five."""
 FILES_KEPT = 1000
 """Most file names that a shard keeps, for messages under way."""
+_BEGIN: Final = {"batch": 0, "files": {}, "start": None, "last": [], "clock": EARLIEST}
+"""What a shard knows of the captures before the first one."""
 LearnedTopic = tuple[str, str, LineKey]
 """Topic id, topic name, and the key of the line that reported it."""
 LearnedNode = tuple[str, int, int, LineKey]
@@ -48,21 +55,21 @@ class Shard(StatefulProcessor):  # type: ignore[misc]
         self._states = handle.getMapState("islands", "island binary", "state binary, last bigint")
         self._turns = Turns(handle.getMapState("turns", *TURNS), self._request.caps.idle_timeout_ns)
         self._waiting = handle.getMapState("waiting", "island binary", "rows binary")
-        self._names = handle.getMapState("names", "about string", "told binary")
-        self._secrets = handle.getMapState("secrets", "line binary", "number bigint")
+        # What all islands of a shard need is read in each micro-batch: in few entries, each a part of a round trip.
+        self._names = handle.getValueState("names", "told binary")
+        self._secrets = handle.getMapState("secrets", "number bigint", "lines binary")
         self._shared = handle.getValueState("shared", "told binary")
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
         schema.lay_over(self._request.definitions)
         control, of_island = self._sorted(rows)
-        batch = ShardBatch(self._request, self._told(), control)
+        batch = ShardBatch(self._request, {**_BEGIN, **_told(self._shared, {})}, control)
         names = batch.names
-        for _, (told,) in _items(self._names):
-            names.add(*cbor2.loads(told))
+        names.add(*_told(self._names, ((), ())))
         names.take_new()
-        for heard in batch.heard:
-            names.add(*heard)
-        self._keep_names(*names.take_new())
+        for told in batch.heard:
+            names.add(*told)
+        heard = names.take_new()
         self._add_secrets(batch)
         waiting = _keys(self._waiting)
         for island in sorted(of_island.keys() | waiting | self._idle(batch)):
@@ -70,7 +77,8 @@ class Shard(StatefulProcessor):  # type: ignore[misc]
                 yield Row(piece=piece)
         self._turns.store()
         learned = names.take_new()
-        self._keep_names(*learned)
+        if any(heard) or any(learned):
+            self._names.update((cbor2.dumps(names.learned()),))
         for made in batch.finish(learned, first=not key[0]):
             yield Row(piece=made)
         self._shared.update((cbor2.dumps(batch.shared),))
@@ -85,11 +93,6 @@ class Shard(StatefulProcessor):  # type: ignore[misc]
             else:
                 of_island.setdefault(chunk.island, []).append(chunk)
         return control, of_island
-
-    def _told(self) -> dict[str, Any]:
-        if self._shared.exists():
-            return dict(cbor2.loads(bytes(self._shared.get()[0])))
-        return {"batch": 0, "files": {}, "start": None, "last": [], "clock": EARLIEST}
 
     def _idle(self, batch: ShardBatch) -> set[bytes]:
         """Islands that end without new packets: all at the end of the stream."""
@@ -148,22 +151,23 @@ class Shard(StatefulProcessor):  # type: ignore[misc]
             self._turns.add(island, self._due(last))
         batch.count(run.inspector, merge)
 
-    def _keep_names(self, topics: list[LearnedTopic], nodes: list[LearnedNode]) -> None:
-        for topic in topics:
-            self._names.updateValue((topic[0],), (cbor2.dumps([[topic], []]),))
-        for node in nodes:
-            self._names.updateValue((" ".join(map(str, node[:3])),), (cbor2.dumps([[], [node]]),))
-
     def _add_secrets(self, batch: ShardBatch) -> None:
         """Adds new TLS secrets to the state, and gives the latest `SECRETS_KEPT` to the micro-batch."""
-        for line in {line for text in batch.new_secrets for line in text.splitlines()}:
-            self._secrets.updateValue((line,), (batch.shared["batch"],))
-        known = sorted((number, bytes(line)) for (line,), (number,) in _items(self._secrets))
-        gone = known[:-SECRETS_KEPT]
-        for _, line in gone:
-            self._secrets.removeKey((line,))
-        batch.hit("tls_secrets", len(gone))
-        batch.keylog.add(b"\n".join(line for _, line in known[-SECRETS_KEPT:]))
+        new = {line for text in batch.new_secrets for line in text.splitlines()}
+        before = {number: bytes(text).splitlines() for (number,), (text,) in _items(self._secrets)}
+        known = {number: [line for line in before[number] if line not in new] for number in sorted(before)}
+        known[batch.shared["batch"]] = sorted(new)
+        gone = max(sum(map(len, known.values())) - SECRETS_KEPT, 0)
+        batch.hit("tls_secrets", gone)
+        for number, lines in known.items():
+            kept = lines[gone:]
+            gone = max(gone - len(lines), 0)
+            text = b"\n".join(kept)
+            batch.keylog.add(text)
+            if kept and kept != before.get(number):
+                self._secrets.updateValue((number,), (text,))
+            elif not kept and number in before:
+                self._secrets.removeKey((number,))
 
 
 class ShardBatch:
@@ -272,6 +276,10 @@ def _ipc(rows: NamedRows) -> bytes:
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
     return bytes(sink.getvalue())
+
+
+def _told(state: ValueState, otherwise: Any) -> Any:
+    return cbor2.loads(bytes(state.get()[0])) if state.exists() else otherwise
 
 
 def _items(state: MapState) -> Iterator[Any]:
