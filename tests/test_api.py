@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.books import balanced
 from support.reading import texts
+from support.shares import one_in
 
 import kinspect as package
 from kinspect import (
@@ -322,7 +323,7 @@ def test_a_reading_that_is_dropped_leaves_no_file_open():
 # ---------------------------------------------------------------------- scapy
 
 
-@pytest.mark.parametrize("name", OF_SCAPY)
+@pytest.mark.parametrize("name", one_in(3, OF_SCAPY))
 def test_packets_of_scapy_are_read_as_their_file_is(name):
     packets = scapy.rdpcap(str(CAPTURES / name))
     expected = read(CAPTURES / name, payload="text")

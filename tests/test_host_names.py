@@ -356,6 +356,7 @@ def test_without_a_direction_nobody_knows_whose_process_it_is(direction):
     assert note_of([(1, b"ContainerName: web"), (2, struct.pack("<I", 1))], False) == (True, "web", None)
 
 
+@pytest.mark.big
 def test_more_names_than_anybody_has_take_no_memory(tmp_path):
     records = [(str(ip_address(number)), f"h{number}") for number in range(NAMES_READ + 5)]
     path = pcapng(tmp_path / "a.pcapng", resolution(records[:NAMES_READ]) + resolution(records[NAMES_READ:]))

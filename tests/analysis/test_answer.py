@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+import pytest
+
 from kinspect.analysis.answer import MERGED_KEPT, NAMES_KEPT, Answer
 from kinspect.analysis.record import LATEST, Record
 
@@ -37,6 +39,7 @@ def part(numbers):
     return Names.from_bytes(answer.to_bytes())
 
 
+@pytest.mark.big
 def test_merged_parts_have_as_many_names_as_there_is_room_for():
     each = NAMES_KEPT // 2
     parts = MERGED_KEPT // each + 5

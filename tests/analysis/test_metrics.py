@@ -4,7 +4,7 @@ import re
 from collections import Counter, defaultdict
 
 import pytest
-from support.captures import CAPTURES, FOLDERS, captures
+from support.captures import CAPTURES, captures, each_folder
 
 import kinspect
 from kinspect.analysis.expected import APPEARED, PASSED, PASSING, SETTLED, WAITED
@@ -189,7 +189,7 @@ def flat(series):
     return {labels: value for labels, value in found.items() if value}
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: str(folder.relative_to(CAPTURES)))
+@each_folder
 def test_metrics_are_sums_over_the_lines(every_line, folder):
     sums = Sums()
     paths = captures(folder)

@@ -48,7 +48,7 @@ def rows(found: dict) -> str:
     return re.sub(r'"(first|last)": \d+', r'"\1": 0', text)
 
 
-@pytest.mark.parametrize("name", one_in(6, [name for name in ALL if "variants/" not in name]))
+@pytest.mark.parametrize("name", one_in(18, [name for name in ALL if "variants/" not in name]))
 def test_a_translated_capture_answers_as_the_capture(name):
     taken = [*packets(CAPTURES / name)]
     alone, exchanges = objects(taken, b"")
@@ -148,7 +148,7 @@ def test_the_summary_line_counts_them(kinspect, path, jobs):
     assert summary()["twins"] is None
 
 
-@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize("jobs", one_in(2, ["1", "2"]))
 def test_records_are_told_and_left_out(kinspect, path, jobs):
     alone = kinspect("records", CAPTURES / GROUPS, "--format", "csv")
     both = kinspect("records", path, "--format", "csv", "--jobs", jobs)
@@ -178,6 +178,7 @@ def test_export_and_python_leave_them_out(kinspect, path, tmp_path):
     assert len([*rows]) == len([*package.records_of(CAPTURES / GROUPS)])
 
 
+@pytest.mark.big
 def test_a_redacted_capture_tells_them(kinspect, path, tmp_path):
     made, alone = tmp_path / "redacted.pcapng", tmp_path / "alone.pcapng"
     for capture, of in ((path, made), (CAPTURES / GROUPS, alone)):
@@ -229,7 +230,7 @@ def test_spark_says_that_it_cannot():
         Request(chosen={"no_twins": True})
 
 
-@pytest.mark.parametrize("name", one_in(6, ALL))
+@pytest.mark.parametrize("name", one_in(18, ALL))
 def test_read_leaves_out_nothing_else(kinspect, name):
     given = kinspect("read", CAPTURES / name)
     found = kinspect("read", CAPTURES / name, "--no-twins")

@@ -15,6 +15,7 @@ import stages
 import witness
 from plan import FASTER, FILE, RATES, SLOWER, Capture, Row, Run, plan, tshark_fields
 from profiles import PROFILES, RELEASES
+from support.shares import one_in
 
 import captures
 import kinspect
@@ -25,7 +26,7 @@ SMALL = {"bulk": (300_000, 2), "chatty": (30_000, 2), "mixed": (300_000, 16), "t
 CAPTURES = [Capture(profile, size, connections=count) for profile, (size, count) in SMALL.items()]
 
 
-@pytest.mark.parametrize("capture", CAPTURES, ids=lambda capture: capture.profile)
+@pytest.mark.parametrize("capture", one_in(4, CAPTURES), ids=lambda capture: capture.profile)
 def test_captures_hold_what_is_told(capture):
     told = captures.told_of(capture)
     messages = Counter()
@@ -57,7 +58,7 @@ def needs(*programs):
 
 
 @pytest.mark.tools
-@pytest.mark.parametrize("capture", CAPTURES, ids=lambda capture: capture.profile)
+@pytest.mark.parametrize("capture", one_in(4, CAPTURES), ids=lambda capture: capture.profile)
 def test_all_programs_read_the_same(capture):
     needs("tshark", "tcpdump")
     assert witness.disagreements(capture) == []
@@ -181,7 +182,7 @@ def test_each_row_of_the_plan_has_its_captures():
         assert compared <= set(planned.witnesses)
 
 
-@pytest.mark.parametrize("capture", CAPTURES, ids=lambda capture: capture.profile)
+@pytest.mark.parametrize("capture", one_in(4, CAPTURES), ids=lambda capture: capture.profile)
 def test_each_stage_is_measured(capture):
     inputs = stages.Inputs(captures.path_of(capture))
     told = captures.told_of(capture)

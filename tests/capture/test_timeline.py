@@ -2,6 +2,7 @@ import os
 import random
 import resource
 
+import pytest
 from capture_files import SECOND, START, Packet, Pcapng, packets, pcap, pcapng, read
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -110,6 +111,7 @@ def with_wrong_times(draw, name):
     return content
 
 
+@pytest.mark.big
 @settings(max_examples=40, deadline=None)
 @given(
     files=st.tuples(with_wrong_times(b"0"), with_wrong_times(b"1"), with_wrong_times(b"2")),

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from capture_files import SECOND
 from support.packets import Packet, nanosecond_pcap, packets, tcp
+from support.shares import one_in
 
 import kinspect
 from kinspect.kafka.view.view import View
@@ -42,7 +43,7 @@ def with_wrong_times(content, most, off, rng):
 
 @pytest.mark.parametrize("off", OFF)
 @pytest.mark.parametrize("most", [1, 3])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", one_in(3, NAMES))
 def test_the_exchanges_are_those_without_the_wrong_times(tmp_path, name, most, off):
     rng = random.Random(f"{name} {most} {off}")
     hosts = [[], []]

@@ -31,8 +31,6 @@ NANO, ERRORS = CAPTURES / "4.4.0/nano.pcap", CAPTURES / "4.4.0/errors_java.pcap.
 KEYLOG = CAPTURES / "tls/sasl_ssl_tls12.keys.log"
 SAMPLE = {
     "4.4.0/errors_java.pcap.gz",
-    "2.8.1/kraft-2nodes.pcap.gz",
-    "4.3.1/txn_java.pcap.gz",
     "connect/reset_java.pcap.gz",
     "tls/tls12_chacha_dsb.pcapng.gz",
     "variants/cutfile.pcap",

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import pytest
 from cli.conftest import exchange
 from support.pcap import Conversation, pcap
+from support.shares import one_in
 from support.waiting import wait_until
 
 from kinspect import jobs
@@ -89,19 +90,19 @@ TIGHT = [
 
 @pytest.mark.parametrize(
     ("program", "every"),
-    [(small(), 16), pytest.param([sys.executable, "-m", "kinspect"], 1, marks=pytest.mark.big)],
+    [(small(), 64), pytest.param([sys.executable, "-m", "kinspect"], 1, marks=pytest.mark.big)],
     ids=["some", "every"],
 )
 @pytest.mark.parametrize(
     ("captures", "options"),
     [
         (CAPTURES, [*ALL_TYPES, *WITH_PAYLOAD, "--keylog", KEYLOG]),
-        (NEWEST, [*ALL_TYPES, *WITH_PAYLOAD, *TIGHT]),
+        pytest.param(NEWEST, [*ALL_TYPES, *WITH_PAYLOAD, *TIGHT], marks=pytest.mark.big),
         (NEWEST, [*ALL_TYPES, "--topic", "pc-*", "--min-latency", "1", "--since", "+10s"]),
         (NEWEST, ["--fields", "api_key,correlation_id,request.frames"]),
-        (NEWEST, ["--emit", "connection", "--port", "19092"]),
+        pytest.param(NEWEST, ["--emit", "connection", "--port", "19092"], marks=pytest.mark.big),
         (NEWEST, ["--topic", "nobody-has-it"]),
-        (NEWEST, ["--format", "none"]),
+        pytest.param(NEWEST, ["--format", "none"], marks=pytest.mark.big),
     ],
     ids=["all", "caps", "filters", "fields", "connections", "nothing", "none"],
 )
@@ -121,19 +122,22 @@ ALL_RECORDS = ["--control", "--payload", "text"]
 
 @pytest.mark.parametrize(
     ("program", "every"),
-    [(small(), 16), pytest.param([sys.executable, "-m", "kinspect"], 1, marks=pytest.mark.big)],
+    [(small(), 64), pytest.param([sys.executable, "-m", "kinspect"], 1, marks=pytest.mark.big)],
     ids=["some", "every"],
 )
 @pytest.mark.parametrize(
     "options",
-    [
-        [*ALL_RECORDS, "--keylog", KEYLOG],
-        [*ALL_RECORDS, "--once", "--format", "csv"],
-        ["--committed", "--payload", "auto"],
-        ["--key", "!re:^k[0-4]", "--direction", "consume", "--format", "table", "--utc"],
-        ["--once", "--payload", "text", "--format", "kcat"],
-    ],
-    ids=["all", "once", "committed", "filters", "kcat"],
+    one_in(
+        5,
+        [
+            [*ALL_RECORDS, "--once", "--format", "csv"],
+            [*ALL_RECORDS, "--keylog", KEYLOG],
+            ["--committed", "--payload", "auto"],
+            ["--key", "!re:^k[0-4]", "--direction", "consume", "--format", "table", "--utc"],
+            ["--once", "--payload", "text", "--format", "kcat"],
+        ],
+    ),
+    ids=["once", "all", "committed", "filters", "kcat"],
 )
 def test_several_processes_find_the_records_that_one_finds(tmp_path, options, program, every):
     transactions = [path for path in CAPTURES if "txn_" in path or "cluster_kraft" in path]
@@ -177,7 +181,7 @@ os.fork = told
     assert [*times.values()] == [6]
 
 
-@pytest.mark.parametrize("connections", ["one", "many"])
+@pytest.mark.parametrize("connections", [pytest.param("one", marks=pytest.mark.big), "many"])
 def test_small_chunks(big_capture, many_capture, tmp_path, connections):
     asked = ["read", {"one": big_capture, "many": many_capture}[connections], *ALL_TYPES]
     alone = outcome(small(*asked), tmp_path / "1")
@@ -197,6 +201,7 @@ def tight(ring_bytes):
     return SMALL.replace("= 4096", f"= 65536; worker.TEXT_BYTES = 1000; workerlink.RING_BYTES = {ring_bytes}")
 
 
+@pytest.mark.big
 def test_output_beyond_what_is_held(many_capture, tmp_path):
     """Also lines that are larger than it."""
     asked = ["read", many_capture, *ALL_TYPES]
@@ -207,7 +212,7 @@ def test_output_beyond_what_is_held(many_capture, tmp_path):
         assert outcome(command, tmp_path / "3") == alone, ring_bytes
 
 
-@pytest.mark.parametrize("ring_bytes", [1000, 50_001])
+@pytest.mark.parametrize("ring_bytes", one_in(2, [50_001, 1000]))
 def test_a_reader_that_takes_its_time(many_capture, ring_bytes):
     program = tight(ring_bytes).format(in_child="pass", patience=60)
     command = [sys.executable, "-c", program, "read", many_capture, "-q"]
@@ -222,6 +227,7 @@ def test_a_reader_that_takes_its_time(many_capture, ring_bytes):
     assert taken == alone
 
 
+@pytest.mark.big
 def test_a_window_that_bytes_make_shorter(big_capture, tmp_path):
     """Lines go ahead where too much waits, and come late where others had to wait: at the same places."""
     program = SMALL.replace(
@@ -321,7 +327,8 @@ def test_process_count_has_a_most(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "options", [["--limit", "7"], ["--format", "table", "--until", "+20ms"], ["--format", "detail"]]
+    "options",
+    one_in(3, [["--limit", "7"], ["--format", "table", "--until", "+20ms"], ["--format", "detail"]]),
 )
 def test_one_process_where_lines_depend_on_each_other(big_capture, tmp_path, options):
     asked = ["read", big_capture, *options]

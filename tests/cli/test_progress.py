@@ -15,6 +15,7 @@ from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
+from support.shares import one_in
 from support.tui import CAPTURES
 
 from kinspect.capture.timeline import SourceStatus
@@ -189,7 +190,7 @@ def capture(tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize("jobs", [(), ("--jobs", "2")], ids=["alone", "jobs"])
+@pytest.mark.parametrize("jobs", one_in(2, [(), ("--jobs", "2")]), ids=["alone", "jobs"])
 @pytest.mark.parametrize("command", [("topics",), ("read", "--client-id", "nobody")], ids=["topics", "read"])
 def test_on_a_terminal(command, jobs, capture):
     shown = OnATerminal(*command, *jobs, capture, capture, capture)

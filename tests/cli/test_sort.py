@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from cli.test_jobs import outcome, small
+from support.shares import one_in
 
 CAPTURES = Path("captures")
 NAMES = (
@@ -49,7 +50,7 @@ def pieces(text, format_name):
 @pytest.mark.parametrize(
     ("format_name", "sorts"), [("jsonl", [*VALUES]), ("table", ["latency"]), ("detail", ["time"])]
 )
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", one_in(5, NAMES))
 def test_the_first_lines_of_all_lines_sorted(kinspect, name, format_name, sorts):
     shown = ["read", CAPTURES / name, "--format", format_name, "--wide", "--utc"]
     lines = [json.loads(line) for line in kinspect("read", CAPTURES / name).out.splitlines()]
@@ -64,7 +65,10 @@ def test_the_first_lines_of_all_lines_sorted(kinspect, name, format_name, sorts)
 @pytest.mark.parametrize(
     ("sort", "options"),
     [
-        *[(sort, ["--format", "jsonl", "--emit", "exchange,summary"]) for sort in VALUES],
+        *[
+            pytest.param(sort, ["--format", "jsonl", "--emit", "exchange,summary"], marks=pytest.mark.big)
+            for sort in VALUES
+        ],
         ("latency", ["--format", "table"]),
     ],
 )

@@ -34,17 +34,6 @@ def captures():
             yield pytest.param(path, id=str(path.relative_to(CAPTURES)), marks=marks)
 
 
-@pytest.fixture(scope="module", params=captures())
-def both(request):
-    """A capture, its rows, and its exchanges."""
-    path = request.param
-    exchanges = []
-    # Some captures are none, or are cut.
-    with suppress(kinspect.CaptureError):
-        exchanges += kinspect.read(path, keylog=keylog(path))
-    return path, indexed(path, keylog=keylog(path)), exchanges
-
-
 def values(row, seen):
     """Values of a filter that it does not refuse."""
     names = [*islice(map(written, seen), TRIED), *(row.words() if row.words is not None else ())][: TRIED * 2]
@@ -57,18 +46,29 @@ def values(row, seen):
         yield given
 
 
-@pytest.mark.parametrize("name", FILTERS)
-def test_rows_are_the_lines_of_read(both, name, kinspect):
-    path, store, exchanges = both
-    tried = [*values(FILTERS[name], store.seen.get(name, ()))]
-    assert tried
-    for given in tried:
-        rows = ListFilter(store, {name: given}).passes(0, store.count)
-        chosen = Filter(**{name: given})
-        chosen.start = store.start
-        assert rows == [row for row, exchange in enumerate(exchanges) if chosen.matches(exchange)], given
-        if path in SAMPLE:
-            assert printed(kinspect, path, name, given) == [exchanges[row].event_id for row in rows], given
+@pytest.mark.parametrize("path", [*captures()])
+def test_rows_are_the_lines_of_read(path, kinspect):
+    store, exchanges = indexed(path, keylog=keylog(path)), exchanges_of(path)
+    for name in FILTERS:
+        tried = [*values(FILTERS[name], store.seen.get(name, ()))]
+        assert tried, name
+        for given in tried:
+            rows = ListFilter(store, {name: given}).passes(0, store.count)
+            chosen = Filter(**{name: given})
+            chosen.start = store.start
+            passed = [row for row, exchange in enumerate(exchanges) if chosen.matches(exchange)]
+            assert rows == passed, (name, given)
+            if path in SAMPLE:
+                shown = [exchanges[row].event_id for row in rows]
+                assert printed(kinspect, path, name, given) == shown, (name, given)
+
+
+def exchanges_of(path):
+    exchanges = []
+    # Some captures are none, or are cut.
+    with suppress(kinspect.CaptureError):
+        exchanges += kinspect.read(path, keylog=keylog(path))
+    return exchanges
 
 
 def printed(kinspect, path, name, given):

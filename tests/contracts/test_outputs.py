@@ -105,7 +105,9 @@ def test_lines_of_other_types_are_taken(name):
 
 
 @each_format
-@pytest.mark.parametrize("capture", [PLAIN, PRODUCED], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "capture", [PLAIN, pytest.param(PRODUCED, marks=pytest.mark.big)], ids=lambda path: path.name
+)
 def test_the_same_again_with_two_processes_and_into_a_file(read, name, capture, tmp_path):
     path = tmp_path / "out"
     alone = read(name, capture)

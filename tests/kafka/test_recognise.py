@@ -40,7 +40,7 @@ from kinspect.protocol.apikeys import FETCH, METADATA, PRODUCE
 CAP = Caps().message_bytes
 MAKERS = [pytest.param(maker, id=maker.__name__) for maker in PROTOCOLS]
 # Payloads, of all protocols together.
-SAMPLE, MANY = 28_000, 60_000
+SAMPLE, MANY = 7_000, 60_000
 
 # ---------------------------------------------------------------------- other protocols
 

@@ -313,7 +313,7 @@ def test_values_of_public_configs_that_do_not(value: str) -> None:
     "part", [":", "pass", "password ", "key", "1@h:9,", "://", "Bearer x", " ", "@", "pw"]
 )
 def test_long_values_take_no_time(part: str) -> None:
-    value = part * (1 << 19)
+    value = part * (1 << 17)
     began = process_time()
     is_secret_entry({"name": "listeners", "value": value})
     assert process_time() - began < 5

@@ -32,12 +32,14 @@ TEXTS = {
     ("make", "form"),
     [
         *(
-            pytest.param(make, form, id=f"{name}-{form}")
+            pytest.param(
+                make, form, id=f"{name}-{form}", marks=[] if name == "a response" else pytest.mark.big
+            )
             for name, make in MESSAGES.items()
             for form in ("text", "json")
         ),
         # What is written of the bytes that were read has no part in how they were.
-        *(pytest.param(make, "text", id=name) for name, make in TEXTS.items()),
+        *(pytest.param(make, "text", id=name, marks=pytest.mark.big) for name, make in TEXTS.items()),
     ],
 )
 def test_large_messages(measured, tmp_path, make, form):

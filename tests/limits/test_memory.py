@@ -18,7 +18,7 @@ BIG = pytest.mark.big
     ("profile", "size"),
     [
         ("bulk", "64MiB"),
-        ("chatty", "16MiB"),
+        pytest.param("chatty", "16MiB", marks=BIG),
         pytest.param("bulk", "256MiB", marks=BIG),
         pytest.param("chatty", "32MiB", marks=BIG),
     ],
@@ -44,7 +44,9 @@ def test_rows_of_records_are_let_go(measured, generate):
 @pytest.mark.parametrize(
     ("program", "profile", "told"),
     [
-        ("hostile.py", "bombs", ["caps hit: records_bytes 15", "0 records; 0 shown"]),
+        pytest.param(
+            *("hostile.py", "bombs", ["caps hit: records_bytes 15", "0 records; 0 shown"]), marks=BIG
+        ),
         ("large.py", "headers", ["1 record; 1 shown"]),
     ],
 )
@@ -56,7 +58,8 @@ def test_hostile_records(measured, generate, program, profile, told):
     assert result.peak <= LIMIT
 
 
-@pytest.mark.parametrize("options", [[], pytest.param(["--packets", "exchange", "--comments"], marks=BIG)])
+@BIG
+@pytest.mark.parametrize("options", [[], ["--packets", "exchange", "--comments"]])
 def test_exports_copy_packets_as_they_come(measured, generate, options):
     path = generate("generate.py", "chatty", "--size", "8MiB" if not options else "16MiB")
     result = measured("export", path, *options, "-o", os.devnull)
@@ -75,7 +78,7 @@ def test_redacted_exports_keep_little_of_what_is_written(measured, generate, tmp
 @pytest.mark.parametrize(
     ("profile", "hit"),
     [
-        ("half-open", "connections 10,000"),
+        pytest.param("half-open", "connections 10,000", marks=BIG),
         pytest.param("greeted", "connections 10,000", marks=BIG),
         pytest.param("announcing", "total_bytes", marks=BIG),
         pytest.param("requests", "total_bytes", marks=BIG),
@@ -91,7 +94,9 @@ def test_hostile_connections(measured, generate, profile, hit):
 
 
 @pytest.mark.parametrize(
-    ("profile", "hit"), [("lists", "body_bytes 3"), ("bombs", "records_bytes 15")], ids=["lists", "bombs"]
+    ("profile", "hit"),
+    [pytest.param("lists", "body_bytes 3", marks=BIG), ("bombs", "records_bytes 15")],
+    ids=["lists", "bombs"],
 )
 @pytest.mark.parametrize(
     "options",
@@ -124,18 +129,18 @@ REFUSED = {
     if each.bodies
 }
 """Options that a format has no place for."""
-OFTEN = {("topics", "detail")}
 IN_TURN = 3
 """Each of so many formats meets a message; the next ones meet the next message."""
 
 
+@BIG
 @pytest.mark.parametrize(
     ("profile", "format_name"),
     [
-        pytest.param(profile, name, marks=[] if (profile, name) in OFTEN else BIG)
+        (profile, name)
         for turn, profile in enumerate(LARGE)
         for at, name in enumerate(name for name, each in FORMATS.items() if each.writes != FOLDER)
-        if (turn + at) % IN_TURN == 0 or (profile, name) in OFTEN
+        if (turn + at) % IN_TURN == 0
     ],
 )
 def test_large_messages_in_every_format(measured, generate, profile, format_name):
@@ -156,7 +161,7 @@ CODECS = {"gzip": gzip.compress, "zstd": zstd_library().compress, "lz4": lz4.fra
 
 @pytest.mark.parametrize(
     ("packet", "codec", "size"),
-    [*((FULL, codec, 1 << 28) for codec in CODECS), pytest.param(EMPTY, "zstd", 1 << 26, marks=BIG)],
+    [*((FULL, codec, 1 << 27) for codec in CODECS), pytest.param(EMPTY, "zstd", 1 << 26, marks=BIG)],
     ids=[*CODECS, "without data"],
 )
 def test_a_compressed_capture_is_never_held_whole(measured, tmp_path, packet, codec, size):

@@ -5,6 +5,7 @@ import socket
 
 import pytest
 from support.pcap import Conversation, pcap
+from support.shares import one_in
 
 PEAK = 150
 """MiB: an interpreter, and a file of 16 MiB."""
@@ -50,7 +51,7 @@ def listening(path):
         there.bind(str(path))
 
 
-@pytest.mark.parametrize("option", OPTIONS)
+@pytest.mark.parametrize("option", one_in(3, OPTIONS))
 @pytest.mark.parametrize(
     ("make", "why"),
     [
@@ -69,6 +70,7 @@ def test_what_is_no_small_file(refused, tmp_path, option, make, why):
     assert refused(option, tmp_path / "given").startswith(f": {why}")
 
 
+@pytest.mark.big
 @pytest.mark.parametrize(
     ("content", "why"),
     [

@@ -14,6 +14,7 @@ from support.islands import Shared, cut, shown
 from support.packets import Packet, blocks, tcp
 from support.reading import Reading, bytes_alone, clean, directions, read
 from support.reading import ends as ends_of
+from support.shares import one_in
 
 from kinspect.output.runsummary import step_text
 from kinspect.spark.shuffle import pack, unpack
@@ -56,7 +57,7 @@ def in_flight(reading: Reading, part: float) -> int:
 
 
 @pytest.mark.parametrize("path", CLEAN)
-@pytest.mark.parametrize("part", [0.3, 0.5, 0.7])
+@pytest.mark.parametrize("part", one_in(3, [0.5, 0.3, 0.7]))
 def test_connections_go_on(path: Path, part: float) -> None:
     whole = clean(path)
     changed = read(mutate.stepped(whole.packets, part, HOUR))
@@ -117,7 +118,7 @@ def test_what_is_silent_ends_idle() -> None:
         assert reading.summary["late_lines"] == 0
 
 
-@pytest.mark.parametrize("path", [SEVERAL, BUSY])
+@pytest.mark.parametrize("path", one_in(2, [SEVERAL, BUSY]))
 @pytest.mark.parametrize("part", [0.2, 0.5])
 def test_parts_and_islands_alone_give_the_same(path: Path, part: float) -> None:
     """`--jobs` deals islands to processes, which see all packets; on Spark each is decoded alone."""

@@ -1,6 +1,7 @@
 """Tables of answers say what they leave out."""
 
 import pytest
+from support.answered import objects_of
 from support.captures import CAPTURES
 
 import kinspect
@@ -17,7 +18,7 @@ LEFT_OUT = "columns left out: "
 
 @pytest.fixture(scope="module")
 def found():
-    return {name: kinspect.answer(name, CLUSTER) for name in answers()}
+    return objects_of(CLUSTER)
 
 
 def cells(found):

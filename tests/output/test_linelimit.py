@@ -192,6 +192,7 @@ def paths(value, path=()):
         yield path, value
 
 
+@pytest.mark.big
 @given(LINES, st.integers(LEAST_LINE, 4 * LEAST_LINE), st.booleans(), st.booleans())
 def test_no_line_is_longer(line, limit, nulls, as_text):
     if as_text:

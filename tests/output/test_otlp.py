@@ -24,6 +24,7 @@ from opentelemetry.semconv.schemas import Schemas
 from output.collector import Collector, attributes
 from support.pcap import Conversation, framed, pcap
 from support.recordsets import ZSTD, batch, records
+from support.shares import one_in
 
 from kinspect.analysis.metrics import COUNTER, METRICS
 from kinspect.analysis.traceparents import MOST_PARENTS
@@ -49,7 +50,8 @@ from kinspect.output.semconv import (
 from kinspect.protocol import Message, encode_request, encode_response
 
 CAPTURES = Path(__file__).parents[2] / "captures"
-FOLDERS = [CAPTURES / name for name in ("4.4.0", "0.10.0.1", "2.8.2", "tls")]
+FOLDERS = one_in(4, [CAPTURES / name for name in ("0.10.0.1", "4.4.0", "2.8.2", "tls")])
+PRODUCED = CAPTURES / "4.1.2"
 ERRORS = CAPTURES / "4.4.0/errors_java.pcap.gz"
 NANO = CAPTURES / "4.4.0/nano.pcap"
 TYPES = {TEXT: str, INT: int, DOUBLE: float, BOOL: bool}
@@ -469,7 +471,7 @@ def taken_at(state):
 
 
 def test_metrics_are_sums_over_the_lines(kinspect, collector, send):
-    paths = captures(CAPTURES / "4.4.0")
+    paths = captures(PRODUCED)
     told = send("--otlp-signals", "metrics", *paths)
     # A slow machine sends more than the last one.
     assert re.search(r"otlp: \d+ states? of metrics delivered\n", told.err)
@@ -501,8 +503,8 @@ def test_metrics_are_sums_over_the_lines(kinspect, collector, send):
 
 
 def test_metrics_of_the_conventions(kinspect, collector, send):
-    send("--otlp-signals", "metrics", "--semconv", "1.45", *captures(CAPTURES / "4.4.0"))
-    lines, found = read(kinspect, *captures(CAPTURES / "4.4.0")), points(collector)
+    send("--otlp-signals", "metrics", "--semconv", "1.45", *captures(PRODUCED), ERRORS)
+    lines, found = read(kinspect, *captures(PRODUCED), ERRORS), points(collector)
     assert {name for name in found if not name.startswith("kinspect.")} == {
         messaging_metrics.MESSAGING_CLIENT_OPERATION_DURATION,
         messaging_metrics.MESSAGING_CLIENT_SENT_MESSAGES,
@@ -611,7 +613,7 @@ def test_names_are_those_of_prometheus_with_dots():
 
 def test_metrics_go_while_the_run_goes_on(kinspect, collector, send, monkeypatch):
     monkeypatch.setattr("kinspect.cli.otlpsink.METRICS_SECONDS", 0.0)
-    send("--otlp-signals", "metrics", *captures(CAPTURES / "4.4.0"))
+    send("--otlp-signals", "metrics", *captures(PRODUCED), ERRORS)
     states = [
         sum(
             point.as_int
@@ -623,7 +625,7 @@ def test_metrics_go_while_the_run_goes_on(kinspect, collector, send, monkeypatch
     ]
     assert len(states) > 1
     assert states == sorted(states)
-    assert states[-1] == len(read(kinspect, *captures(CAPTURES / "4.4.0")))
+    assert states[-1] == len(read(kinspect, *captures(PRODUCED), ERRORS))
 
 
 def test_a_collector_that_is_away_is_one_line_and_numbers_at_once(kinspect, monkeypatch):

@@ -103,6 +103,7 @@ def test_the_matrix_has_the_records_of_topics(written, kinspect):
         assert f"{row['records']} {row['direction']}d" in found[row["topic"], row["client_id"]]
 
 
+@pytest.mark.big
 def test_several_processes_and_filters_make_the_same_page_as_one(written):
     plain = written(TXN)
     assert written(TXN, "--jobs", "2") == plain
@@ -128,6 +129,7 @@ def test_a_filter_that_passes_nothing_is_no_capture_without_kafka(written, kinsp
     assert "no Kafka" not in text
 
 
+@pytest.mark.big
 def test_a_redacted_page_has_no_name_of_the_capture(written, kinspect):
     errors = CAPTURES / "4.4.0" / "errors_java.pcap.gz"
     plain, redacted = written(errors), written(errors, "--redact")
@@ -149,6 +151,7 @@ def test_a_redacted_page_has_no_name_of_the_capture(written, kinspect):
     assert len(cells(chosen, "answer-clients")) < len(cells(plain, "answer-clients"))
 
 
+@pytest.mark.big
 def test_a_page_that_cannot_be_redacted_is_not_written(kinspect, tmp_path):
     out = tmp_path / "report.html"
     damaged = tmp_path / "damaged.pcap"

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from lines import line_of, lines
+from support.captures import each_folder
 from support.decoded import keylog_beside
 from support.pcap import Conversation, framed, pcap
 from support.waiting import wait_until
@@ -36,7 +37,6 @@ from kinspect.tables.rows import open_table
 from kinspect.tables.tablenames import RECORD_ROWS
 
 CAPTURES = Path(__file__).parents[2] / "captures"
-FOLDERS = sorted({path.parent for path in CAPTURES.rglob("*.pcap*")})
 NANO = CAPTURES / "4.4.0/nano.pcap"
 KINSPECT = [sys.executable, "-m", "kinspect", "read"]
 TABLES = ("exchanges", "batches", "connections", "records")
@@ -63,7 +63,7 @@ def rows(out, table):
     return sorted(found, key=lambda row: row.get("completion") or b"")
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+@each_folder
 def test_rows_are_the_lines_of_read(kinspect, folder, tmp_path):
     paths = sorted(folder.glob("*.pcap*"))
     keylog = b"".join(path.read_bytes() for path in map(keylog_beside, paths) if path.exists())
@@ -102,9 +102,10 @@ def test_records_have_what_their_exchange_shows_of_transactions(kinspect, tmp_pa
     [
         (CAPTURES / "4.1.2/txn_java.pcap.gz", {"payload": "text", "control": True}),
         (CAPTURES / "2.8.2/console-zstd.pcap", {}),
-        (
+        pytest.param(
             Path(__file__).parents[1] / "payloads/data/orders.pcap",
             {"payload": "auto", "schema_registry": "tests/payloads/data/schemas.jsonl"},
+            marks=pytest.mark.big,
         ),
     ],
 )
@@ -156,6 +157,7 @@ def test_records_are_a_table_of_their_own(kinspect, tmp_path):
     assert "stopped at --limit 3" in found.err
 
 
+@pytest.mark.big
 def test_several_processes_write_the_same_rows(tmp_path):
     paths = [str(path) for path in sorted((CAPTURES / "4.4.0").glob("*.pcap*"))]
     told = []
@@ -547,6 +549,7 @@ def wide():
     return Caps(idle_timeout_ns=3_600_000 * 10**9)
 
 
+@pytest.mark.big
 def test_files_and_memory_are_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr("kinspect.tables.parquet.HELD_BYTES", 20_000)
     monkeypatch.setattr("kinspect.tables.parquet.FILE_GROUPS", 3)

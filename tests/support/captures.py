@@ -5,10 +5,17 @@ from pathlib import Path
 import pytest
 
 CAPTURES = Path(__file__).parents[2] / "captures"
+FEW = {"0.10.2.2", "4.1.2", "4.3.1", "tls"}
+"""Folders that `make test` reads; the others are read by `make test-all`."""
 FOLDERS = sorted({path.parent for path in CAPTURES.rglob("*.pcap*")})
 
 each_folder = pytest.mark.parametrize(
-    "folder", FOLDERS, ids=lambda folder: str(folder.relative_to(CAPTURES)), scope="module"
+    "folder",
+    [
+        pytest.param(folder, id=folder.name, marks=[] if folder.name in FEW else pytest.mark.big)
+        for folder in FOLDERS
+    ],
+    scope="module",
 )
 """The tests of a module come one after the other for each folder."""
 

@@ -146,11 +146,11 @@ def test_a_connection_may_be_seen_in_any_number_of_scopes():
 
 def test_keys_of_ended_connections_are_forgotten():
     packets = []
-    for number in range(20_000):
+    for number in range(10_000):
         opening = [a("S", 0, port=number), b("RA", -5000, 1, port=number)]
         packets += sides(opening, VLAN[100], VLAN[200])
     play = Play(packets, flush=False)
-    assert len(play.connections) == 20_000
+    assert len(play.connections) == 10_000
     assert len(play.tcp._halves) <= 3 * (REMEMBERED + 2100)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from support.hostile import dangerous, hostile
 from support.screen import Screen
+from support.shares import one_in
 from support.tui import CAPTURES, ERRORS, NANO, keylog
 
 import kinspect
@@ -337,7 +338,14 @@ def test_files_are_written_once_and_for_their_owner(explore, tmp_path, monkeypat
     assert (tmp_path / "there").read_text() == "mine"
 
 
-@pytest.mark.parametrize(("key", "name"), [("w", "exchanges.jsonl"), ("p", "exchanges.pcapng"), ("c", None)])
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [
+        ("w", "exchanges.jsonl"),
+        pytest.param("p", "exchanges.pcapng", marks=pytest.mark.big),
+        pytest.param("c", None, marks=pytest.mark.big),
+    ],
+)
 def test_what_cannot_be_read_any_more_is_neither_written_nor_said_to_be(
     explore, plain, tmp_path, monkeypatch, key, name
 ):
@@ -394,7 +402,7 @@ def test_saved_packets_of_tls_are_said_to_need_the_key_log(explore, tmp_path, mo
     explore(script, path, keylog=keylog(path))
 
 
-@pytest.mark.parametrize("size", [(80, 24), (40, 10), TALL])
+@pytest.mark.parametrize("size", one_in(3, [(80, 24), (40, 10), TALL]))
 def test_help_names_every_key(explore, size):
     async def script(explorer):
         await explorer.press("question_mark")
@@ -466,7 +474,7 @@ def test_a_spool_that_is_full(explore):
     explore(script, ERRORS, size=(180, 24), limit=3000)
 
 
-@pytest.mark.parametrize("size", [TALL, (80, 24)])
+@pytest.mark.parametrize("size", one_in(2, [(80, 24), TALL]))
 def test_what_a_capture_says_is_text(explore, tmp_path, size):
     path = tmp_path / "[bold]evil\x1b[0m.pcap"
     path.write_bytes(hostile())
@@ -511,8 +519,8 @@ def test_what_a_capture_says_is_text(explore, tmp_path, size):
     [
         (("l", "enter"), "kinspect.tui.control.loader.ExchangeFields"),
         (("c",), "kinspect.tui.index.export.json_line"),
-        (("w", "enter"), "kinspect.tui.index.export.json_line"),
-        (("p", "enter"), "kinspect.tui.index.export.save"),
+        pytest.param(("w", "enter"), "kinspect.tui.index.export.json_line", marks=pytest.mark.big),
+        pytest.param(("p", "enter"), "kinspect.tui.index.export.save", marks=pytest.mark.big),
     ],
     ids=["read", "copy", "write", "save"],
 )
@@ -554,7 +562,7 @@ def test_the_line_below_the_fields_tells_nothing_of_the_exchange_before(explore,
 
 
 @pytest.mark.parametrize("debug", [(), ("--debug",)], ids=["", "debug"])
-@pytest.mark.parametrize("broken", ["Explorer._take", "Main.show_state", "Exporter.write"])
+@pytest.mark.parametrize("broken", one_in(3, ["Explorer._take", "Main.show_state", "Exporter.write"]))
 def test_the_command_tells_what_nobody_expected(tmp_path, debug, broken):
     """In one line, once the terminal is given back; where it was with --debug alone, without what variables held."""
     code = f"""
@@ -615,7 +623,7 @@ NO_KAFKA = "No Kafka found."
     ],
     ids=["other", "tls", "empty", "unreadable", "one of two unreadable"],
 )
-@pytest.mark.parametrize("size", [(80, 24), TALL])
+@pytest.mark.parametrize("size", one_in(2, [(80, 24), TALL]))
 def test_an_empty_list_says_what_the_captures_hold(explore, names, told, untold, size):
     async def script(explorer):
         text = " ".join(explorer.read().split())
@@ -644,7 +652,7 @@ def test_an_empty_list_before_anything_was_read(explore, tmp_path):
 
 @pytest.mark.parametrize(
     "keys",
-    [(), ("enter",), ("slash",), ("question_mark",), ("x",), ("w", "end")],
+    one_in(3, [(), ("enter",), ("slash",), ("question_mark",), ("x",), ("w", "end")]),
     ids="-".join,
 )
 def test_ctrl_c_ends_it_as_q_does(explore, keys):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.screen import Screen
+from support.shares import one_in
 from support.tui import NANO
 
 KINSPECT = Path(sys.executable).with_name("kinspect")
@@ -31,7 +32,7 @@ def explorer(request, tmp_path):
         writer.close()
 
 
-@pytest.mark.parametrize("keys", [b"", b"\r", b"?"], ids=["list", "fields", "help"])
+@pytest.mark.parametrize("keys", one_in(3, [b"", b"\r", b"?"]), ids=["list", "fields", "help"])
 def test_it_ends_with_its_terminal_and_leaves_nothing(explorer, keys):
     os.write(explorer.controller, keys)
     explorer.close()
@@ -40,7 +41,7 @@ def test_it_ends_with_its_terminal_and_leaves_nothing(explorer, keys):
     assert [*explorer.spools.iterdir()] == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=["SIGTERM", "SIGHUP"])
+@pytest.mark.parametrize("number", one_in(2, [signal.SIGTERM, signal.SIGHUP]), ids=["SIGTERM", "SIGHUP"])
 def test_it_gives_the_terminal_back_when_a_signal_ends_it(explorer, number):
     explorer.process.send_signal(number)
     told = explorer.until(b"\x1b[?1049l")

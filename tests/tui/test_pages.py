@@ -12,6 +12,7 @@ import pytest
 from analysis.runs import fetch_of_a_topic_without_a_name
 from support.answered import objects_of
 from support.hostile import dangerous, hostile
+from support.shares import one_in
 from support.tui import CAPTURES, ERRORS, indexed
 
 import kinspect
@@ -45,7 +46,9 @@ def printed(found, width):
     return [line for whole in shown for line in whole.split("\n")]
 
 
-@pytest.mark.parametrize(("path", "width"), [(TRANSACTIONS, 80), (LOGINS, 200)])
+@pytest.mark.parametrize(
+    ("path", "width"), [pytest.param(TRANSACTIONS, 80, marks=pytest.mark.big), (LOGINS, 200)]
+)
 def test_a_page_shows_what_the_command_prints(explore, path, width):
     found = objects_of(path)
     exchanges = found["summary"]["capture"]["exchanges"]
@@ -99,7 +102,7 @@ def test_a_page_without_rows_says_so(explore):
 FILTERED = "client-id=pc-jv* api=Fetch,JoinGroup"
 
 
-@pytest.mark.parametrize("name", ["topics", "groups", "latency", "clients"])
+@pytest.mark.parametrize("name", one_in(4, ["topics", "groups", "latency", "clients"]))
 def test_a_page_counts_what_the_filter_passes(explore, name):
     found = kinspect.answer(name, GROUPS, filter=parse_filter(FILTERED))
     passed = sum(1 for _ in kinspect.read(GROUPS, filter=parse_filter(FILTERED)))
@@ -174,7 +177,7 @@ NARROWED = {
 }
 
 
-@pytest.mark.parametrize("name", NARROWED)
+@pytest.mark.parametrize("name", one_in(4, [*NARROWED]))
 def test_enter_lists_the_exchanges_of_a_row_and_escape_goes_back_to_it(explore, name):
     path, place, text = NARROWED[name]
     orders = {exchange.order for exchange in kinspect.read(path, filter=parse_filter(text))}
@@ -204,6 +207,7 @@ def of_session(exchange):
     return {text for topic in exchange.session_topics for text in topic}
 
 
+@pytest.mark.big
 def test_enter_on_a_topic_lists_exchanges_from_before_its_name_was_told(explore):
     row = next(row for row in kinspect.answer("topics", CLUSTER)["rows"] if row["topic"] == "pc-rep-x")
     name, topic_id, client = row["topic"], row["topic_id"], row["client_id"]
@@ -280,7 +284,7 @@ def test_lines_below_a_row_unfold(explore, monkeypatch):
     explore(script, GROUPS, text="group=pc-grp-java")
 
 
-@pytest.mark.parametrize("width", [50, 60, 80])
+@pytest.mark.parametrize("width", one_in(3, [60, 50, 80]))
 @pytest.mark.parametrize("name", ["groups", "clients"])
 def test_columns_without_room_are_named_and_shown_sideways(explore, name, width):
     found = kinspect.answer(name, GROUPS)
@@ -337,7 +341,7 @@ def test_the_keys_of_the_list_have_no_effect_on_a_page(explore):
     explore(script, TRANSACTIONS)
 
 
-@pytest.mark.parametrize("size", [(30, 12), (80, 24), (97, 24), (120, 40), (160, 9)])
+@pytest.mark.parametrize("size", one_in(5, [(80, 24), (30, 12), (97, 24), (120, 40), (160, 9)]))
 def test_the_last_lines_have_whole_keys_alone(explore, size):
     width, height = size
 
@@ -387,6 +391,7 @@ def test_the_mouse_on_a_page(explore):
     explore(script, TRANSACTIONS, size=(120, 24))
 
 
+@pytest.mark.big
 def test_what_a_capture_says_is_text_on_pages(explore, tmp_path):
     path = tmp_path / "[bold]evil\x1b[0m.pcap"
     path.write_bytes(hostile())
@@ -526,7 +531,7 @@ def counted(store, name, rows=None):
 
 
 @pytest.mark.parametrize(
-    "path", [CONTROLLER, CLUSTER, TRANSACTIONS], ids=lambda path: path.name.split(".")[0]
+    "path", one_in(3, [CONTROLLER, CLUSTER, TRANSACTIONS]), ids=lambda path: path.name.split(".")[0]
 )
 def test_an_answer_over_the_spool_is_what_the_command_gives(read_once, path):
     store = indexed(path)
@@ -581,6 +586,7 @@ def piped(plain, tmp_path):
     return make
 
 
+@pytest.mark.big
 def test_pages_of_what_can_be_read_only_once(explore, piped):
     pipe = piped(GROUPS)
     pipe.go_on()

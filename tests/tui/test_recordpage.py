@@ -5,6 +5,7 @@ from array import array
 
 import pytest
 from support.hostile import dangerous
+from support.shares import one_in
 from support.tui import CAPTURES, NANO, indexed
 
 import kinspect
@@ -36,7 +37,7 @@ def kept(rows):
     return [{key: row[key] for key in recordpage.KEPT} for row in rows]
 
 
-@pytest.mark.parametrize("path", [NANO, TRANSACTIONS], ids=["nano", "transactions"])
+@pytest.mark.parametrize("path", one_in(2, [NANO, TRANSACTIONS]), ids=["nano", "transactions"])
 def test_each_row_leads_to_its_record_among_the_fields(explore, path):
     rows = rows_of(path)
 
@@ -207,6 +208,7 @@ ORDERS = CAPTURES.parent / "tests/payloads/data/orders.pcap"
 SCHEMAS = ORDERS.with_name("schemas.jsonl")
 
 
+@pytest.mark.big
 @pytest.mark.usefixtures("payload_libraries")
 def test_payloads_are_decoded_by_their_schemas_on_the_page_and_among_the_fields(explore):
     wanted = [*kinspect.records_of(ORDERS, payload="auto", schema_registry=SCHEMAS, control=True)]

@@ -5,6 +5,7 @@ import io
 import re
 from pathlib import Path
 
+import pytest
 import screenshots
 from cells import WIDTH, in_cells
 from rich.console import Console
@@ -12,6 +13,7 @@ from rich.console import Console
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.big
 def test_pictures_are_up_to_date():
     made = screenshots.make()
     found = screenshots.differences(made)

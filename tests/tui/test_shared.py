@@ -3,6 +3,7 @@
 import functools
 
 import pytest
+from support.shares import one_in
 from support.tui import CAPTURES, indexed
 
 from kinspect import jobs
@@ -44,6 +45,7 @@ def lines(store):
     return [store.line(number) for number in range(store.count)]
 
 
+@pytest.mark.big
 @pytest.mark.parametrize("count", [2, 5])
 def test_all_captures_together(chunks, count):
     paths = [path for path in sorted(CAPTURES.rglob("*.pcap*")) if path.stat().st_size < 200_000][::7]
@@ -69,7 +71,7 @@ def test_names_that_a_controller_tells_in_requests(chunks):
 
 
 @pytest.mark.parametrize("is_plain", [False, True])
-@pytest.mark.parametrize("name", MANY)
+@pytest.mark.parametrize("name", one_in(6, MANY))
 def test_what_is_shown_of_each(chunks, plain, name, is_plain):
     path = plain(CAPTURES / name) if is_plain else CAPTURES / name
     one, several = indexed(path), indexed(path, jobs=3)

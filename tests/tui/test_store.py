@@ -48,7 +48,7 @@ def no_second_reading(monkeypatch):
     monkeypatch.setattr(reread, "again", again)
 
 
-@pytest.mark.parametrize("path", one_in(3, ALL), ids=lambda path: f"{path.parent.name}/{path.name}")
+@pytest.mark.parametrize("path", one_in(12, ALL), ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_every_exchange_is_what_read_gives(path, plain, no_second_reading):
     path = plain(path)
     secrets = keylog(path) or keylog(CAPTURES / "tls" / path.name)
