@@ -20,8 +20,8 @@ THIS := -m pip install --quiet --no-deps --no-build-isolation
 install = $(BIN)/uv $(LOCKED) requirements/$(2).txt --python $(1)/bin/python || \
 	$(1)/bin/python -m $(LOCKED) requirements/$(2).txt
 export UV_CACHE_DIR ?= $(CURDIR)/build/uv
-# Many tests wait, for a screen or a process.
-WORKERS := $(shell $(PYTHON) -c "import os; print(2 * (os.cpu_count() or 1))")
+# One more than processors: some tests wait, for a screen or a process, and each worker collects all tests first.
+WORKERS := $(shell $(PYTHON) -c "import os; print(1 + (os.cpu_count() or 1))")
 
 # Tests start Python hundreds of times: what it compiled stays, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
@@ -34,7 +34,8 @@ demo: $(INSTALLED)
 test: lint
 	$(BIN)/pytest -n $(WORKERS) -m "not tools and not big"
 
-# What needs programs beyond Python (tshark, tcpdump, Chromium, Java 17, …), or minutes; each names what is missing.
+# What needs programs beyond Python (tshark, tcpdump, Chromium, Java 17, …), or takes long, as of all captures what
+# `make test` asks of a few; each names what is missing.
 # The tests of a file stay together: those of Spark share a session.
 test-all: $(SPARK_INSTALLED) $(PACKAGE_INSTALLED) $(SITE_INSTALLED) wheels test-live test-oldest
 	$(BIN)/pytest -n auto --dist loadfile -m "(tools or big) and not broker and not collector"
