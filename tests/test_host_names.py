@@ -477,6 +477,7 @@ def test_metrics_count_names(names):
     assert plain.result()[NAMED_EXCHANGES.name] == {}
 
 
+@pytest.mark.big
 def test_the_explorer_filters_as_read_does(tmp_path):
     path = pcapng(tmp_path / "a.pcapng", comments=PTCPDUMP)
     broker = LOCAL, kinspect_port()

@@ -321,6 +321,7 @@ def test_bytes_that_somebody_made_up_are_an_error_or_a_state(islands):
     assert refused > 50
 
 
+@pytest.mark.big
 def test_made_up_bytes_that_are_taken_raise_nothing_else_later():
     name = "4.4.0/txn_librdkafka.pcap.gz"
     blocks, _ = read(name)

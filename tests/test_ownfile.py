@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from support.shares import one_in
 from support.waiting import wait_until
 
 from kinspect import ownfile
@@ -75,7 +76,7 @@ def run(*arguments, **options):
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **options)
 
 
-@pytest.mark.parametrize("options", [(), ("--force",), ("--append",)], ids="".join)
+@pytest.mark.parametrize("options", one_in(3, [(), ("--force",), ("--append",)]), ids="".join)
 def test_output(planted, tmp_path, options):
     out = tmp_path / "out.jsonl"
     told = planted(out)
@@ -153,7 +154,9 @@ def test_saved_packets(planted, tmp_path, force):
         SaveFiles(SaveOptions(str(path), force=force), b"", 0)
 
 
-@pytest.mark.parametrize("where", ["tables", "tables/exchanges", "tables/exchanges/date=2026-11-21"])
+@pytest.mark.parametrize(
+    "where", one_in(3, ["tables", "tables/exchanges", "tables/exchanges/date=2026-11-21"])
+)
 def test_tables(tmp_path, where):
     taken = tmp_path / "taken"
     taken.mkdir()

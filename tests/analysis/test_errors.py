@@ -154,6 +154,7 @@ def test_filters_on_errors_leave_no_success_out_that_tells_what_passed(answer_ro
                 assert answer_rows("errors", "--error", name, path) == chosen
 
 
+@pytest.mark.big
 def test_a_pattern_of_codes_takes_in_no_request_without_an_answer(answer_rows):
     path = CAPTURES / "4.4.0" / "cluster_kraft.pcap.gz"
     rows = answer_rows("errors", path)

@@ -14,7 +14,7 @@ SOME = [
     "4.4.0/groups_classic.pcap.gz",
     "4.4.0/sasl_plain.pcap.gz",
     # Some that may pass yet.
-    "4.4.0/cluster_kraft.pcap.gz",
+    pytest.param("4.4.0/cluster_kraft.pcap.gz", marks=pytest.mark.big),
 ]
 
 

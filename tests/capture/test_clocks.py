@@ -82,7 +82,7 @@ def test_both_hosts_hold_everything(tmp_path, name, ahead):
     assert both == alone
 
 
-@pytest.mark.parametrize("ahead", [-90 * MS, 7 * MS, 99 * MS])
+@pytest.mark.parametrize("ahead", one_in(3, [-90 * MS, 7 * MS, 99 * MS]))
 @pytest.mark.parametrize("name", NAMES)
 def test_each_host_holds_what_it_sent(tmp_path, name, ahead):
     ports = listening(name)
@@ -108,7 +108,7 @@ def test_clocks_that_differ_by_more_than_is_allowed(tmp_path, name, ahead):
     assert both == alone
 
 
-@pytest.mark.parametrize("ahead", [-3_600_000 * MS, 312 * MS, 86_400_000 * MS])
+@pytest.mark.parametrize("ahead", one_in(3, [-3_600_000 * MS, 312 * MS, 86_400_000 * MS]))
 @pytest.mark.parametrize("name", NAMES)
 def test_any_difference_is_set_right_if_it_is_allowed(tmp_path, name, ahead):
     alone, both, summary = both_hosts(tmp_path, name, ahead, caps=kinspect.Caps(skew_ns=abs(ahead) + MS))

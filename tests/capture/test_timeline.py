@@ -127,6 +127,7 @@ def test_wrong_times_hold_nothing_back(tmp_path_factory, files, block_size):
     assert [packet for packet in result.packets if packet.data.startswith(b"right")] == expected
 
 
+@pytest.mark.big
 def test_a_third_of_the_times_are_wrong(tmp_path):
     rng = random.Random(4)
     right, paths = [], []

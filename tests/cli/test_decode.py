@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.pcap import Conversation
 from support.recordsets import batch_of
+from support.shares import one_in
 
 from kinspect.cli.candidates import MessageOptions, find, framings
 from kinspect.protocol import Message, encode_request, encode_response, schema
@@ -99,7 +100,7 @@ def envelope() -> bytes:
     return encode_request(Message(58, 0, 0, body, client_id=None))
 
 
-@pytest.mark.parametrize("start", [-4, 0, 4, 9])
+@pytest.mark.parametrize("start", one_in(4, [0, -4, 4, 9]))
 @pytest.mark.parametrize("format_name", ["text", "json"])
 def test_a_guess_shows_no_bytes_of_another_message(kinspect, start, format_name):
     whole = len(envelope()).to_bytes(4) + envelope()

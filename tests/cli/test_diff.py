@@ -132,6 +132,7 @@ def part(path, first, last):
     return path
 
 
+@pytest.mark.big
 @pytest.mark.parametrize(
     ("first", "last", "why"),
     [

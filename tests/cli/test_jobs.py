@@ -181,7 +181,8 @@ os.fork = told
     assert [*times.values()] == [6]
 
 
-@pytest.mark.parametrize("connections", [pytest.param("one", marks=pytest.mark.big), "many"])
+@pytest.mark.big
+@pytest.mark.parametrize("connections", ["one", "many"])
 def test_small_chunks(big_capture, many_capture, tmp_path, connections):
     asked = ["read", {"one": big_capture, "many": many_capture}[connections], *ALL_TYPES]
     alone = outcome(small(*asked), tmp_path / "1")
@@ -190,6 +191,7 @@ def test_small_chunks(big_capture, many_capture, tmp_path, connections):
         assert outcome(small(*asked, "--jobs", count), tmp_path / count) == alone, count
 
 
+@pytest.mark.big
 def test_lines_wait_for_those_of_a_process_that_begins_late(many_capture, tmp_path):
     asked = ["read", many_capture]
     late = small(*asked, "--jobs", "3", in_child="forks == 2 and __import__('time').sleep(0.5)")
@@ -248,6 +250,7 @@ def test_a_window_that_bytes_make_shorter(big_capture, tmp_path):
         assert outcome([*asked, "--jobs", count], tmp_path / count) == alone
 
 
+@pytest.mark.big
 def test_names_told_on_a_connection_of_another_process(tmp_path):
     topic_id = "AAECAwQFBgcICQoLDA0ODw"
     told = {"error_code": 0, "name": "orders", "topic_id": topic_id, "is_internal": False, "partitions": []}

@@ -110,6 +110,7 @@ def test_head_has_no_text(port):
     assert text == b""
 
 
+@pytest.mark.big
 def test_a_large_page_arrives_whole():
     listener = socket.create_server(("127.0.0.1", 0))
     with MetricServer(listener, {"/large": large}, 60, 60):
@@ -191,6 +192,7 @@ def test_a_request_that_has_come_is_read_however_many_come_behind_it(before):
             assert rest(asking).endswith(b"hello\n")
 
 
+@pytest.mark.big
 def test_a_thousand_half_requests_keep_nobody_out(patient):
     """Those that were left are replaced at once, by four who do nothing else."""
     ended, kept = threading.Event(), [deque(), deque(), deque(), deque()]

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 from support.captures import CAPTURES
+from support.shares import one_in
 
 from kinspect.cli.options import LINES_ALONE
 
@@ -140,7 +141,7 @@ def test_a_format_of_bytes_is_the_same_by_several_processes(tmp_path):
     assert apis(written[0]) == lines_of(CAPTURE)
 
 
-@pytest.mark.parametrize("option", [*LINES_ALONE, "append", "tables"])
+@pytest.mark.parametrize("option", one_in(4, [*LINES_ALONE, "append", "tables"]))
 def test_a_format_of_bytes_has_no_options_of_lines(option, tmp_path):
     typed = [f"--{option.replace('_', '-')}", *filter(None, [VALUES.get(option)])]
     found = framed("read", CAPTURE, "--format", "frames", "-o", tmp_path / "new", *typed)

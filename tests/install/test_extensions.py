@@ -72,6 +72,7 @@ def test_a_format_is_shown_and_completed(command):
     assert started(COMMAND, _KINSPECT_COMPLETE="bash_complete", **asked).stdout == "plain,logfmt\n"
 
 
+@pytest.mark.big
 @pytest.mark.usefixtures("installed")
 def test_a_format_is_written_by_several_processes_and_has_the_options_of_its_row():
     read = ("read", CAPTURES / "4.4.0" / "controller_single.pcap", "-q", "--format=logfmt")
@@ -131,6 +132,7 @@ print(json.dumps([rows, OPENED["S"], len(table_of("sizes").rows(rows, "run", Non
 """
 
 
+@pytest.mark.big
 @pytest.mark.usefixtures("installed")
 def test_an_answer_is_a_command_in_python_a_page_and_a_table():
     rows = json.loads(started(COMMAND, "sizes", NANO, "-q", "--format", "json").stdout)["rows"]
@@ -310,6 +312,7 @@ def test_completion_says_no_more_than_words(faulty):
     assert (found.stdout, found.stderr) == ("plain,fit\n", "this is no data\n")
 
 
+@pytest.mark.big
 def test_a_faulty_link_type_costs_one_line_whatever_the_number_of_processes(faulty, tmp_path):
     path = tapped(tmp_path / "tap.pcapng", (147, *map(int, WRONG)))
     read = ("read", path, "--format", "jsonl", "--emit", "summary", "-q")

@@ -239,6 +239,7 @@ def login(token: bytes, way: Play) -> Conversation:
     return conversation
 
 
+@pytest.mark.big
 def test_user_names_of_every_length() -> None:
     for size in range(301):
         for way in WAYS:
@@ -247,6 +248,7 @@ def test_user_names_of_every_length() -> None:
             assert_hidden(conversation, PASSWORD)
 
 
+@pytest.mark.big
 def test_bytes_that_read_as_an_api_and_a_version() -> None:
     for key in range(96):
         for version in range(20):

@@ -687,6 +687,7 @@ def test_a_line_may_be_changed_without_changing_others() -> None:
     assert second.to_dict()["broker"]["ip"] == "10.0.0.9"
 
 
+@pytest.mark.big
 def test_a_view_keeps_no_more_than_it_may_of_clients() -> None:
     view = View()
 

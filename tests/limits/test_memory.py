@@ -161,7 +161,11 @@ CODECS = {"gzip": gzip.compress, "zstd": zstd_library().compress, "lz4": lz4.fra
 
 @pytest.mark.parametrize(
     ("packet", "codec", "size"),
-    [*((FULL, codec, 1 << 27) for codec in CODECS), pytest.param(EMPTY, "zstd", 1 << 26, marks=BIG)],
+    [
+        (FULL, "gzip", 1 << 27),
+        *(pytest.param(FULL, codec, 1 << 27, marks=BIG) for codec in ("zstd", "lz4")),
+        pytest.param(EMPTY, "zstd", 1 << 26, marks=BIG),
+    ],
     ids=[*CODECS, "without data"],
 )
 def test_a_compressed_capture_is_never_held_whole(measured, tmp_path, packet, codec, size):

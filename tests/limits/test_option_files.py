@@ -99,6 +99,7 @@ def test_topic_names(refused, tmp_path, content, why):
     assert line.isprintable()
 
 
+@pytest.mark.big
 def test_as_many_topic_names_as_a_file_holds(measured, capture, tmp_path):
     path = tmp_path / "names"
     path.write_text("".join(f"{number:022} topic-{number}\n" for number in range(300_000)))

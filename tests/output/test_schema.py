@@ -118,10 +118,11 @@ def test_projected_lines_of_real_captures(path):
     ("name", "keys", "command"),
     [
         ("record", batchrows.KEYS, ["records", *ROW_CAPTURES, "--payload", "json", "--control"]),
-        (
+        pytest.param(
             "record",
             batchrows.KEYS,
             ["records", "tests/payloads/data/orders.pcap", "--payload", "auto", *DECODED],
+            marks=pytest.mark.big,
         ),
         ("telemetry", telemetryrows.KEYS, ["telemetry", "captures/4.3.1/telemetry.pcap.gz"]),
         ("rule", wirerule.KEYS, ["check", "captures/3.6.2/txn_java.pcap.gz", "--rules", "docs/rules.toml"]),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import html5lib
 import pytest
+from support.shares import one_in
 
 from kinspect.analysis.answer import ResultContext
 from kinspect.analysis.overtime import SLOTS_MOST, OverTime
@@ -92,6 +93,7 @@ def test_it_has_the_rows_of_each_answer(written, kinspect):
     assert sums == [len(lines), sum(message["size"] for message in messages)]
 
 
+@pytest.mark.big
 def test_the_matrix_has_the_records_of_topics(written, kinspect):
     clients, *topics = cells(written(TXN), "matrix")
     found = {
@@ -115,12 +117,13 @@ def test_several_processes_and_filters_make_the_same_page_as_one(written):
     assert "nothing passes the filter" in written(TXN, "--client-id", "nobody")
 
 
-@pytest.mark.parametrize("name", ["not-kafka", "tls", "settings"])
+@pytest.mark.parametrize("name", one_in(3, ["not-kafka", "tls", "settings"]))
 def test_captures_of_all_kinds_have_a_page(written, name):
     found = sorted((CAPTURES / name).rglob("*.pcap*"))[0]
     html5lib.HTMLParser(strict=True).parse(written(found))
 
 
+@pytest.mark.big
 def test_a_filter_that_passes_nothing_is_no_capture_without_kafka(written, kinspect, tmp_path):
     told = kinspect("report", TXN, "--client-id", "nobody", "-o", tmp_path / "told.html").err
     assert told.startswith("kinspect: no exchange passes --client-id; client ids there are: ")
@@ -183,6 +186,7 @@ def test_hostile_names_are_texts(kinspect):
     assert not [name for _, attributes in elements for name in attributes if name.startswith("on")]
 
 
+@pytest.mark.big
 def test_what_would_be_overwritten_or_is_not_asked_for_is_told(kinspect, tmp_path):
     assert "-o FILE says" in kinspect("report", TXN).err
     out = tmp_path / "report.html"

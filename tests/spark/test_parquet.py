@@ -465,6 +465,7 @@ def test_what_could_not_be_read_is_a_table(kinspect, tmp_path):
     assert all(row["message"] in found.err for row in told)
 
 
+@pytest.mark.big
 def test_a_full_disk_is_one_line_and_no_table(tmp_path):
     found = subprocess.run(
         [*KINSPECT, "--format", "parquet", "-o", str(tmp_path / "out"), "-q", str(NANO)],
@@ -505,6 +506,7 @@ def beats(numbers, times_us=None):
     return talk.packets
 
 
+@pytest.mark.big
 def test_what_comes_through_a_pipe_counts_meanwhile(tmp_path):
     """A signal then leaves complete files, and all that was read."""
     out = tmp_path / "out"
@@ -532,6 +534,7 @@ def test_what_comes_through_a_pipe_counts_meanwhile(tmp_path):
     assert not (out / "_staging").exists()
 
 
+@pytest.mark.big
 def test_many_dates_are_few_open_files(kinspect, tmp_path, monkeypatch):
     """Rows of a date are found in files of its folder, however many dates a capture tells of."""
     path = tmp_path / "dates.pcap"

@@ -47,6 +47,7 @@ def test_the_slowest_exchange_and_its_bytes(explore):
     explore(script, ERRORS)
 
 
+@pytest.mark.big
 def test_slow_answers_stand_before_waits_that_were_asked_for(explore):
     async def script(explorer):
         listing = explorer.main.selection.listing
@@ -158,6 +159,7 @@ def test_a_wrong_filter_left_with_escape_is_not_said_any_more(explore):
     explore(script, NANO)
 
 
+@pytest.mark.big
 def test_the_order_by_time_is_that_of_the_time_shown(explore):
     async def script(explorer):
         def times():
@@ -378,6 +380,7 @@ def test_what_cannot_be_read_any_more_is_neither_written_nor_said_to_be(
     assert [found.name for found in tmp_path.iterdir()] == [path.name]
 
 
+@pytest.mark.big
 def test_the_filter_for_tshark(explore):
     async def script(explorer):
         await explorer.press("end", "x")
@@ -389,6 +392,7 @@ def test_the_filter_for_tshark(explore):
     explore(script, NANO, size=TALL)
 
 
+@pytest.mark.big
 def test_saved_packets_of_tls_are_said_to_need_the_key_log(explore, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = CAPTURES / "tls" / "tls13.pcap.gz"
@@ -414,6 +418,7 @@ def test_help_names_every_key(explore, size):
     explore(script, NANO, size=size)
 
 
+@pytest.mark.big
 def test_the_help_page_says_where_there_is_more_of_it(explore):
     async def script(explorer):
         await explorer.press("question_mark")
@@ -441,6 +446,7 @@ def test_what_is_cut_in_the_list_says_so(explore, width):
     explore(script, ERRORS, size=(width, 24), text="errors-only")
 
 
+@pytest.mark.big
 def test_several_captures_are_counted_and_the_one_of_the_exchange_is_named(explore):
     async def script(explorer):
         status = explorer.status()
@@ -465,6 +471,7 @@ def test_what_could_not_be_read_is_said(explore):
     explore(script, CAPTURES / "variants" / "cutfile.pcap", Path("missing.pcap"), size=(250, 40))
 
 
+@pytest.mark.big
 def test_a_spool_that_is_full(explore):
     async def script(explorer):
         assert "spool full" in explorer.read()
@@ -561,6 +568,7 @@ def test_the_line_below_the_fields_tells_nothing_of_the_exchange_before(explore,
     explore(script, NANO, size=TALL)
 
 
+@pytest.mark.big
 @pytest.mark.parametrize("debug", [(), ("--debug",)], ids=["", "debug"])
 @pytest.mark.parametrize("broken", one_in(3, ["Explorer._take", "Main.show_state", "Exporter.write"]))
 def test_the_command_tells_what_nobody_expected(tmp_path, debug, broken):
@@ -700,6 +708,7 @@ def test_packets_that_were_not_kept_are_refused_at_the_key(explore, interface):
 SMALL = (80, 24)
 
 
+@pytest.mark.big
 def test_the_line_of_numbers_says_where_it_is_cut(explore):
     async def script(explorer):
         line = explorer.status()
@@ -738,6 +747,7 @@ def test_escape_closes_the_errors_of_inputs(explore, monkeypatch):
     explore(script, NANO, "none.pcap", size=SMALL)
 
 
+@pytest.mark.big
 @pytest.mark.parametrize(
     ("names", "told"),
     [

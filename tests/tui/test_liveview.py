@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.text import Text
+from support.shares import one_in
 
 import kinspect
 from kinspect import wording
@@ -44,7 +45,7 @@ MS = 1_000_000
 
 
 @pytest.mark.parametrize("page", frames.PAGES, ids=["overview", "groups"])
-@pytest.mark.parametrize("size", frames.SIZES, ids=str)
+@pytest.mark.parametrize("size", one_in(4, frames.SIZES), ids=str)
 def test_frames(size, page):
     """`tests/tui/frames.py`, run as a program, writes them anew."""
     shown = frames.frame(size, first=page)

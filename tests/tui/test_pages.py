@@ -79,6 +79,7 @@ def test_no_list_takes_the_key_of_a_page():
     assert not taken & {*PAGE_KEYS.values()}
 
 
+@pytest.mark.big
 def test_a_page_without_rows_has_no_titles_of_the_page_before(explore):
     async def script(explorer):
         await explorer.press("7")
@@ -118,6 +119,7 @@ def test_a_page_counts_what_the_filter_passes(explore, name):
 NOTE = "only exchanges that name such a group were counted"
 
 
+@pytest.mark.big
 @pytest.mark.parametrize("text", ["group=pc-grp-java", "group=none"], ids=["rows", "nothing"])
 def test_a_page_says_that_exchanges_without_the_group_were_not_counted(explore, text):
     async def script(explorer):
@@ -129,6 +131,7 @@ def test_a_page_says_that_exchanges_without_the_group_were_not_counted(explore, 
     explore(script, GROUPS, text=text, size=(120, 40))
 
 
+@pytest.mark.big
 def test_a_page_says_so_of_a_group_that_is_followed(explore):
     async def script(explorer):
         main = explorer.main
@@ -177,7 +180,7 @@ NARROWED = {
 }
 
 
-@pytest.mark.parametrize("name", one_in(4, [*NARROWED]))
+@pytest.mark.parametrize("name", one_in(10, [*NARROWED]))
 def test_enter_lists_the_exchanges_of_a_row_and_escape_goes_back_to_it(explore, name):
     path, place, text = NARROWED[name]
     orders = {exchange.order for exchange in kinspect.read(path, filter=parse_filter(text))}
@@ -251,6 +254,7 @@ def test_enter_on_a_finding_opens_its_page(explore):
     explore(script, ERRORS)
 
 
+@pytest.mark.big
 def test_a_row_s_filters_take_the_place_of_those_of_the_same_names(explore):
     async def script(explorer):
         await explorer.press("2", "enter")
@@ -267,6 +271,7 @@ def test_a_row_s_filters_take_the_place_of_those_of_the_same_names(explore):
     explore(script, ERRORS, text="api=Produce topic=pcerr-*")
 
 
+@pytest.mark.big
 def test_lines_below_a_row_unfold(explore, monkeypatch):
     monkeypatch.setattr("kinspect.tui.index.answerlines.PRINTED", layout.PRINTED._replace(details=1))
     (row,) = kinspect.answer("groups", GROUPS, filter={"group": "pc-grp-java"})["rows"]
@@ -362,6 +367,7 @@ def test_the_last_lines_have_whole_keys_alone(explore, size):
     explore(script, ERRORS, size=size)
 
 
+@pytest.mark.big
 def test_every_page_is_in_the_last_lines_of_a_small_terminal(explore):
     async def script(explorer):
         await explorer.press("1")
@@ -374,6 +380,7 @@ def test_every_page_is_in_the_last_lines_of_a_small_terminal(explore):
     explore(script, ERRORS, size=(80, 24))
 
 
+@pytest.mark.big
 def test_the_mouse_on_a_page(explore):
     async def script(explorer):
         main = explorer.main
@@ -409,6 +416,7 @@ def test_what_a_capture_says_is_text_on_pages(explore, tmp_path):
     assert dangerous("\n".join(seen)) == set()
 
 
+@pytest.mark.big
 def test_a_page_that_is_left_is_not_counted_further(explore, monkeypatch):
     seen = []
 
@@ -435,6 +443,7 @@ def test_a_page_that_is_left_is_not_counted_further(explore, monkeypatch):
     assert seen == ["topics"]
 
 
+@pytest.mark.big
 def test_what_goes_wrong_is_told_on_the_page(explore, monkeypatch):
     def broken(*_):
         raise KinspectError("of all things")
@@ -461,6 +470,7 @@ def test_what_goes_wrong_is_told_on_the_page(explore, monkeypatch):
     explore(script, ERRORS)
 
 
+@pytest.mark.big
 def test_the_key_of_a_page_that_could_not_be_counted_tries_again(explore, monkeypatch):
     tried = []
 
@@ -479,6 +489,7 @@ def test_the_key_of_a_page_that_could_not_be_counted_tries_again(explore, monkey
     explore(script, ERRORS)
 
 
+@pytest.mark.big
 def test_the_key_of_a_page_that_is_being_counted_does_not_begin_anew(explore, monkeypatch):
     asked, go_on = [], threading.Event()
     answer = AnswerProcess.answer
@@ -503,6 +514,7 @@ def test_the_key_of_a_page_that_is_being_counted_does_not_begin_anew(explore, mo
     explore(script, ERRORS)
 
 
+@pytest.mark.big
 def test_a_capture_that_changed_is_told(explore, plain):
     path = plain(ERRORS)
 
@@ -603,6 +615,7 @@ def test_pages_of_what_can_be_read_only_once(explore, piped):
     explore(script, pipe.path)
 
 
+@pytest.mark.big
 def test_a_page_says_that_more_came_and_counts_anew_at_its_key_and_at_the_end(explore, piped):
     pipe = piped(GROUPS, 0.5)
 

@@ -121,6 +121,7 @@ def test_records_of_an_exchange_and_back_to_its_fields(explore):
     explore(script, TRANSACTIONS, view=TEXT)
 
 
+@pytest.mark.big
 def test_records_of_a_topic_and_back_to_its_row(explore):
     async def script(explorer):
         main = explorer.main
@@ -136,6 +137,7 @@ def test_records_of_a_topic_and_back_to_its_row(explore):
     explore(script, TRANSACTIONS, view=TEXT)
 
 
+@pytest.mark.big
 def test_a_fetch_of_several_topics_has_those_of_the_filter_alone(explore):
     path = CAPTURES / "4.4.0" / "cluster_kraft.pcap.gz"
     topics = {row["topic"] for row in rows_of(path)} - {None}

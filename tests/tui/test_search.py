@@ -76,6 +76,7 @@ def test_matches_are_marked(explore):
     explore(script, ERRORS, size=(130, 40))
 
 
+@pytest.mark.big
 def test_the_next_exchange_is_searched_too(explore):
     async def script(explorer):
         tree = explorer.main.details.fields
@@ -113,6 +114,7 @@ def test_any_text_may_be_looked_for(explore, text):
     explore(script, ERRORS)
 
 
+@pytest.mark.big
 @pytest.mark.parametrize(
     ("path", "api", "text", "view"),
     [
