@@ -18,7 +18,7 @@ from kinspect.sink import RunInput, Sink, SinkReport
 from kinspect.tables.builder import TableBuilder
 from kinspect.tables.openfolder import TableFolder
 from kinspect.tables.parquet import PartFiles, opening_below, problem_rows
-from kinspect.tables.rows import Table, UnreadInput, open_table
+from kinspect.tables.rows import Table, UnreadInput, open_tables
 from kinspect.tables.tablenames import DATE_FOLDER, DEFAULT_TABLES, PROBLEMS, RECORD_ROWS, RECORDS, TABLES
 from kinspect.wording import counted
 
@@ -34,12 +34,12 @@ def open_sink(opening: Opening) -> TableFiles:
         asked = (*DEFAULT_TABLES, RECORDS) if opening.view.records else DEFAULT_TABLES
     # Records have a table of their own: without a payload, bodies do not repeat them.
     view = replace(opening.view, records=False)
-    return TableFiles({name: open_table(name, None, view) for name in TABLES if name in asked}, opening)
+    return TableFiles(open_tables([name for name in TABLES if name in asked], None, view), opening)
 
 
 def open_rows(opening: Opening, columns: Sequence[str]) -> TableFiles:
     """Records, as rows that the sink is told, as a table. Raises KinspectError for a folder that cannot be used."""
-    return TableFiles({RECORD_ROWS: open_table(RECORD_ROWS, None, opening.view)}, opening)
+    return TableFiles(open_tables((RECORD_ROWS,), None, opening.view), opening)
 
 
 class TableFiles(Sink):

@@ -21,7 +21,7 @@ from kinspect.model import Caps
 from kinspect.pipeline import Inspector
 from kinspect.protocol import schema
 from kinspect.protocol.tabletext import ApiFile, write_api
-from kinspect.tables.rows import Table, open_table
+from kinspect.tables.rows import Table, open_tables
 from kinspect.tables.tablenames import DEFAULT_TABLES
 from kinspect.tls.keylog import KeyLog
 
@@ -60,7 +60,7 @@ class Request:
 
     def open(self) -> dict[str, Table]:
         """The requested tables by name."""
-        return {name: open_table(name, self.fields, self.view) for name in self.tables}
+        return open_tables(self.tables, self.fields, self.view)
 
     def open_answers(self) -> dict[str, Answer]:
         """The requested answers by name, empty. Raises KinspectError."""

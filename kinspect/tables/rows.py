@@ -19,14 +19,14 @@ from kinspect.kafka.bodysummary import summary_of
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine
 from kinspect.kafka.view.batchrows import BatchRows, batch_rows
-from kinspect.kafka.view.forms import TEXT
+from kinspect.kafka.view.forms import BODY, JSON
 from kinspect.kafka.view.placedbatches import placed_batches
 from kinspect.kafka.view.redact import BASE64, HEX, UTF_8
 from kinspect.kafka.view.view import SCHEMA_VERSION, View, epoch_ns
 from kinspect.kafka.wire.lineorder import LineKey
 from kinspect.model import NS_PER_DAY, REQUEST, RESPONSE
 from kinspect.tables.arrowcolumns import DATE, EXCHANGE_ID, RECORD_FACTS, schema_of
-from kinspect.tables.tablenames import CONNECTIONS, EXCHANGES, RECORD_ROWS, RECORDS
+from kinspect.tables.tablenames import BATCHES, CONNECTIONS, EXCHANGES, RECORD_ROWS, RECORDS
 
 _KEY = Struct(">QQQI")
 _DECODED = ("key_decoded", "value_decoded")
@@ -49,18 +49,32 @@ class Table(NamedTuple):
     rows: RowsOfLine
 
 
-def open_table(name: str, fields: Collection[str] | None, view: View) -> Table:
-    """The table `name`, with `fields` and errors as for `schema_of`. For `records` the view shows records."""
-    schema = schema_of(name, fields)
-    if name == CONNECTIONS:
-        return Table(schema, "connection", _connection_rows(view))
-    if name == EXCHANGES:
-        return Table(schema, "exchange", _exchange_rows(view))
-    if name == RECORD_ROWS:
-        return Table(schema, ROW, _record_row)
-    if name == RECORDS:
-        view = replace(view, records=True)
-    return Table(schema, "exchange", _batch_rows(view, name == RECORDS))
+class _Lines:
+    """The lines of exchanges. The tables that share them ask one after the other for that of the same exchange."""
+
+    def __init__(self, view: View) -> None:
+        self.view = view
+        self._last: tuple[Exchange, TableRow] | None = None
+
+    def of(self, exchange: Exchange) -> TableRow:
+        if self._last is None or self._last[0] is not exchange:
+            self._last = exchange, self.view.exchange(exchange)
+        return self._last[1]
+
+
+def open_tables(names: Iterable[str], fields: Collection[str] | None, view: View) -> dict[str, Table]:
+    """The tables `names`, with `fields` and errors as for `schema_of`. For `records` the view shows records."""
+    view = replace(view, body=JSON)
+    lines = _Lines(view)
+    with_records = lines if view.records else _Lines(replace(view, records=True))
+    made: dict[str, tuple[str, RowsOfLine]] = {
+        CONNECTIONS: ("connection", _connection_rows(view)),
+        EXCHANGES: ("exchange", _exchange_rows(lines)),
+        BATCHES: ("exchange", _batch_rows(lines, False)),
+        RECORDS: ("exchange", _batch_rows(with_records, True)),
+        RECORD_ROWS: (ROW, _record_row),
+    }
+    return {name: Table(schema_of(name, fields), *made[name]) for name in names}
 
 
 def completion(key: LineKey) -> bytes:
@@ -96,16 +110,15 @@ def _text(value: Any) -> str | None:
     return None if value is None else json_text(value)
 
 
-def _exchange_rows(view: View) -> Callable[[Exchange], Iterable[TableRow]]:
-    view = replace(view, body=TEXT)
-
+def _exchange_rows(lines: _Lines) -> Callable[[Exchange], Iterable[TableRow]]:
     def rows(exchange: Exchange) -> Iterable[TableRow]:
-        row = view.exchange(exchange)
+        row = lines.of(exchange).copy()
         _put_times(row, exchange.timestamp, exchange.completed_at)
-        row[EXCHANGE_ID] = row.get("event_id")
+        row[EXCHANGE_ID] = row["event_id"]
         for side, message in ((REQUEST, exchange.request), (RESPONSE, exchange.response)):
-            shown = row.get(side)
-            if shown is not None and message is not None:
+            if message is not None:
+                row[side] = shown = row[side].copy()
+                shown[BODY] = _text(shown[BODY])
                 shown["timestamp_ns"], shown["timestamp"] = message.first_time, _micros(message.first_time)
         return (row,)
 
@@ -121,12 +134,12 @@ def _connection_rows(view: View) -> Callable[[ConnectionLine], Iterable[TableRow
     return rows
 
 
-def _batch_rows(view: View, records: bool) -> Callable[[Exchange], Iterator[TableRow]]:
+def _batch_rows(lines: _Lines, records: bool) -> Callable[[Exchange], Iterator[TableRow]]:
     def rows(exchange: Exchange) -> Iterator[TableRow]:
         # Most exchanges have none, and lines are dear.
         if not summary_of(exchange).record_fields:
             return
-        line = view.exchange(exchange)
+        line = lines.of(exchange)
         around: TableRow = {
             EXCHANGE_ID: line["event_id"],
             "client_ip": line["client"]["ip"],
@@ -138,27 +151,26 @@ def _batch_rows(view: View, records: bool) -> Callable[[Exchange], Iterator[Tabl
         _put_times(around, exchange.timestamp, None)
         told = chain.from_iterable(_told(exchange, line)) if records else iter(())
         for side in (REQUEST, RESPONSE):
-            if line[side] is not None and line[side]["body"] is not None:
-                around["side"] = side
-                for where, batch in placed_batches(line[side]["body"]):
-                    if not records:
-                        yield {**around, **where, **batch}
-                        continue
-                    found = batch["records"]
-                    own = [*islice(told, len(found))]
-                    if len(own) < len(found):
-                        # They are no topic's.
-                        own = [*batch_rows({}, where, batch, repeat(None, len(found)))]
-                    for record, row in zip(found, own, strict=True):
-                        yield {
-                            **around,
-                            **where,
-                            **record,
-                            **{name: _text(record.get(name)) for name in _DECODED},
-                            **{name: row[name] for name in RECORD_FACTS},
-                            "log_offset": row["offset"],
-                            "record_timestamp": row["record_timestamp"] and record["timestamp_ms"] * 1000,
-                        }
+            around["side"] = side
+            for where, batch in placed_batches((line[side] or {}).get(BODY)):
+                if not records:
+                    yield {**around, **where, **batch}
+                    continue
+                found = batch["records"]
+                own = [*islice(told, len(found))]
+                if len(own) < len(found):
+                    # They are no topic's.
+                    own = [*batch_rows({}, where, batch, repeat(None, len(found)))]
+                for record, row in zip(found, own, strict=True):
+                    yield {
+                        **around,
+                        **where,
+                        **record,
+                        **{name: _text(record.get(name)) for name in _DECODED},
+                        **{name: row[name] for name in RECORD_FACTS},
+                        "log_offset": row["offset"],
+                        "record_timestamp": row["record_timestamp"] and record["timestamp_ms"] * 1000,
+                    }
 
     return rows
 

@@ -24,7 +24,7 @@ from support.decoded import keylog_beside
 from support.pcap import Conversation, framed, pcap
 from support.waiting import wait_until
 
-from kinspect import records_of
+from kinspect import read, records_of
 from kinspect.errors import KinspectError
 from kinspect.kafka.view.view import View, iso_time
 from kinspect.protocol import Message, encode_request, encode_response
@@ -33,7 +33,7 @@ from kinspect.tables.builder import TableBuilder
 from kinspect.tables.lock import FileLock
 from kinspect.tables.openfolder import TableFolder
 from kinspect.tables.parquet import OPEN_FILES, PartFiles, opening_below
-from kinspect.tables.rows import open_table
+from kinspect.tables.rows import open_tables
 from kinspect.tables.tablenames import RECORD_ROWS
 
 CAPTURES = Path(__file__).parents[2] / "captures"
@@ -133,10 +133,34 @@ def test_rows_of_records_are_those_of_the_command(kinspect, tmp_path, path, opti
 def test_headers_may_be_numbers():
     row = next(iter(records_of(CAPTURES / "4.1.2/txn_java.pcap.gz", payload="json")))
     row["headers"] = [{"key": "retries", "value": 3, "value_encoding": "json"}]
-    builder = TableBuilder({RECORD_ROWS: open_table(RECORD_ROWS, None, View())}, "run", None)
+    builder = TableBuilder(open_tables((RECORD_ROWS,), None, View()), "run", None)
     assert [*builder.add_rows([row])] == []
     ((_, made),) = builder.rest()
     assert made.to_pylist()[0]["headers"][0]["value"] == "3"
+
+
+@pytest.mark.parametrize("payload", ["none", "text"])
+def test_tables_of_an_exchange_share_its_line(payload):
+    made = []
+
+    class Counted(View):
+        def exchange(self, exchange):
+            made.append(exchange)
+            return super().exchange(exchange)
+
+    def rows_of(*names):
+        made.clear()
+        builder = TableBuilder(open_tables(names, None, Counted(payload=payload)), "run", None)
+        found = [*builder.add(exchanges), *builder.rest()]
+        return {name: rows.to_pylist() for name, rows in found}
+
+    exchanges = [*read(CAPTURES / "4.1.2/txn_java.pcap.gz")]
+    names = TABLES[:2] if payload == "none" else TABLES
+    alone = {}
+    for name in names:
+        alone.update(rows_of(name))
+    assert rows_of(*names) == alone
+    assert made == exchanges
 
 
 def test_records_are_a_table_of_their_own(kinspect, tmp_path):
