@@ -114,11 +114,11 @@ def _exchange_rows(lines: _Lines) -> Callable[[Exchange], Iterable[TableRow]]:
     def rows(exchange: Exchange) -> Iterable[TableRow]:
         row = lines.of(exchange).copy()
         _put_times(row, exchange.timestamp, exchange.completed_at)
-        row[EXCHANGE_ID] = row["event_id"]
+        row[EXCHANGE_ID] = row.get("event_id")
         for side, message in ((REQUEST, exchange.request), (RESPONSE, exchange.response)):
-            if message is not None:
+            if message is not None and side in row:
                 row[side] = shown = row[side].copy()
-                shown[BODY] = _text(shown[BODY])
+                shown[BODY] = _text(shown.get(BODY))
                 shown["timestamp_ns"], shown["timestamp"] = message.first_time, _micros(message.first_time)
         return (row,)
 
