@@ -34,6 +34,7 @@ from kinspect.cli.progress import INTERVAL_SECONDS, wanted
 from kinspect.cli.schemaoption import SCHEMA
 from kinspect.cli.types import DURATION, Duration, Number
 from kinspect.errors import CaptureError, KinspectError
+from kinspect.extras import need
 from kinspect.filters.filterdefinitions import FILTERS
 from kinspect.model import NS_PER_SECOND
 from kinspect.output.escape import printable
@@ -80,7 +81,7 @@ TABLES_OUT = (
         metavar="DIR",
         required=True,
         shell_complete=folders,
-        help="Where the tables go: a folder or a URL.",
+        help="Where the tables go: a folder or a URL; s3:// with --table-format delta.",
     ),
     click.option(
         "--tables",
@@ -140,7 +141,7 @@ def run(captures: tuple[str, ...], **values: Any) -> int:
     sparksession.check()
     from kinspect.spark.job import Job
     from kinspect.spark.job import run as run_job
-    from kinspect.spark.storage import check_out, expand
+    from kinspect.spark.storage import check_out, expand, shown
 
     check_out(values["out"], values["table_format"])
     files = expand(list(captures))
@@ -161,7 +162,7 @@ def run(captures: tuple[str, ...], **values: Any) -> int:
         result = _unless(interrupt, spark, lambda: run_job(spark, job, step))
     if result is None:
         assert interrupt.received
-        complain(f"stopped by {SIGNALS[interrupt.received]}: {job.out} is as it was")
+        complain(f"stopped by {SIGNALS[interrupt.received]}: {shown(job.out)} is as it was")
         return ENDED_BY_SIGNAL + interrupt.received
     for error in result.errors:
         complain(str(error))
@@ -202,6 +203,12 @@ def run(captures: tuple[str, ...], **values: Any) -> int:
     metavar="N",
     help="How many parts connections are dealt to; a folder of tables keeps the number it began with.",
 )
+@click.option(
+    "--checkpoint",
+    metavar="DIR",
+    shell_complete=folders,
+    help="Where open connections are kept if --out is in an object store: a folder of their own.",
+)
 @options(SPARK, FILTER_OPTIONS, INPUT, SCHEMA, LIMITS)
 @refused("--strands", "is gone: say --shards")
 @refused("--answers", "is of `pipeline run`: an answer is about a run that is over")
@@ -219,11 +226,12 @@ def stream(folder: str, **values: Any) -> int:
         usage(lambda: KeyLogFile(values["keylog"]))
     names = usage(lambda: topicnames.load_topic_names(values["topic_names"])) if values["topic_names"] else {}
     sparksession.check()
-    from kinspect.spark.storage import check_out, everywhere, listing, shown
+    from kinspect.spark.storage import check_checkpoint, check_out, everywhere, listing, shown
     from kinspect.spark.streaming.query import Stream
     from kinspect.spark.streaming.streamsource import StreamOptions
 
     check_out(values["out"], values["table_format"])
+    check_checkpoint(values["out"], values["checkpoint"])
     listing(folder)
     request = _request(tables, names, values, late_secrets=values["keylog"] is not None)
     watch = StreamOptions(
@@ -239,7 +247,15 @@ def stream(folder: str, **values: Any) -> int:
     # Failed reads are tried again.
     master = _master(values["master"], "local[*,4]")
     with _session(master, settings, progress, step) as spark, Interrupt() as interrupt, _lost_with(interrupt):
-        running = Stream(spark, watch, values["out"], request, complain, values["table_format"])
+        running = Stream(
+            spark,
+            watch,
+            values["out"],
+            request,
+            complain,
+            values["table_format"],
+            values["checkpoint"],
+        )
         step(f"watching {shown(folder)}")
         rows = dict.fromkeys(tables, 0)
         # A wait for the JVM must not be interrupted: each is a short one.
@@ -272,12 +288,21 @@ def stream(folder: str, **values: Any) -> int:
 def vacuum(folder: str, keep: int, dry_run: bool) -> None:
     """Delete files that tables need no more: what runs replaced in Delta Lake, and what killed ones left.
 
-    DIR is the folder --out of runs or of a stream, on a disk, that nobody writes to meanwhile. It prints a path below
-    DIR a line.
+    DIR is the folder --out of runs or of a stream, on a disk or s3://, that nobody writes to meanwhile. It prints a
+    path below DIR a line.
     """
-    from kinspect.tables.vacuum import vacuum as delete_old
+    if "://" in folder:
+        need(DELTA, "pipeline vacuum")
+        from kinspect.spark.objectfolder import ObjectFolder
+        from kinspect.spark.storage import check_out
 
-    for path in delete_old(folder, keep, dry_run):
+        check_out(folder, DELTA)
+        found = ObjectFolder(folder).vacuum(keep, dry_run)
+    else:
+        from kinspect.tables.vacuum import vacuum as delete_old
+
+        found = delete_old(folder, keep, dry_run)
+    for path in found:
         click.echo(printable(path))
 
 

@@ -12,10 +12,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from kinspect.errors import KinspectError
-from kinspect.spark.failure import raised_by_spark
 from kinspect.spark.folder import Folder
+from kinspect.spark.objectfolder import ObjectFolder
 from kinspect.spark.schemas import file_metadata, spark_schema
-from kinspect.spark.storage import Target, opening_in, written_to
+from kinspect.spark.storage import Target, is_object_store, opening_in, written_to
 from kinspect.spark.writepass import TOLD, WRITTEN, files_of, named, writing
 from kinspect.tables.aggregates import QUERIES
 from kinspect.tables.answertables import table_of
@@ -43,13 +43,12 @@ _LOGS = {DELTA: DELTA_LOG, "iceberg": "metadata"}
 """The folder in a table that tells its format."""
 
 
-class StagingFolder(Folder):
-    """A folder of tables, with a staging folder in it for the files of tasks, of which those count that are taken."""
+class StagingFolder:
+    """A folder of tables, and the files of tasks that were staged in it, of which those count that are taken."""
 
     def __init__(self, spark: SparkSession, path: str, table_format: str) -> None:
-        super().__init__(spark, path)
-        self.table_format = table_format
-        self.check_store()
+        self._spark = spark
+        self.folder = ObjectFolder(path) if is_object_store(path) else Folder(spark, path, table_format)
         self._forget()
 
     def _forget(self) -> None:
@@ -59,7 +58,7 @@ class StagingFolder(Folder):
     @property
     def staging(self) -> Target:
         """Where tasks write their files."""
-        return self.target(*self._staging)
+        return self.folder.target(*self.folder.staged_in)
 
     def take(self, files: Iterable[PartFile], made: Mapping[str, int]) -> None:
         """Takes staged files. `made`: the number of rows of each table, for `check`."""
@@ -88,14 +87,14 @@ class StagingFolder(Folder):
 
     def discard(self) -> None:
         """Deletes the staged tables."""
-        self.delete(*self._staging)
+        self.folder.discard()
         self._forget()
 
     def check(self) -> None:
         """Raises KinspectError if the files that were taken do not have all rows, or are not seen here."""
         there = dict.fromkeys(self._made, 0)
         seen = {
-            (name, day): self.files(*self._staging, name, day)
+            (name, day): self.folder.files(*self.folder.staged_in, name, day)
             for name, days in self.staged().items()
             for day in days
         }
@@ -105,7 +104,7 @@ class StagingFolder(Folder):
         for name, rows in self._made.items():
             if there[name] != rows:
                 raise KinspectError(
-                    f"{self.path}: has {counted(there[name], 'row')} of {name} where {rows:,} were written; all"
+                    f"{self.folder.path}: has {counted(there[name], 'row')} of {name} where {rows:,} were written; all"
                     " executors and the driver must see the same folder, and no other run may write there at the same"
                     " time"
                 )
@@ -125,16 +124,15 @@ class StagingFolder(Folder):
 
     def write_sums(self, request: Request, *days: str) -> None:
         """Stages the aggregates of exchanges: those in the folders `days`, or without any all that are staged."""
-        table = (EXCHANGES,) if days else (*self._staging, EXCHANGES)
-        own = [
-            self.address(*table, file.folder, file.name) for file in self._files if file.table == EXCHANGES
-        ]
-        paths = self.paths_of(EXCHANGES, days) if days else own
+        table = (EXCHANGES,) if days else (*self.folder.staged_in, EXCHANGES)
+        own = [f"{file.folder}/{file.name}" for file in self._files if file.table == EXCHANGES]
+        paths = self.folder.paths_of(EXCHANGES, days) if days else own
         self.take((), dict.fromkeys(QUERIES, 0))
         if not paths:
             return
-        schema = spark_schema(request.open()[EXCHANGES].schema)
-        rows = self._spark.read.schema(schema).option("basePath", self.address(*table)).parquet(*paths)
+        used = "".join(QUERIES.values())
+        schema = pa.schema([field for field in request.open()[EXCHANGES].schema if field.name in used])
+        rows = self.folder.read(self._spark, paths, schema, *table)
         for name, query in QUERIES.items():
             text = query.replace("FROM exchanges", "FROM {exchanges}")
             self.write(name, self._spark.sql(text, exchanges=rows))
@@ -147,29 +145,35 @@ class JobOutput(StagingFolder):
         """Finishes or discards an interrupted run. Raises KinspectError for a stream's folder, for one of an older
         version or another format, and for a format that is not for it."""
         super().__init__(spark, path, table_format)
-        if self.exists(STREAM):
-            raise KinspectError(f"{path}: a stream writes its tables there; give the job a folder of its own")
-        self._is_new = not self.exists()
-        with self.locking(STAGING):
-            self.stage_in(STAGING)
+        if self.folder.exists(STREAM):
+            raise KinspectError(
+                f"{self.folder.path}: a stream writes its tables there; give the job a folder of its own"
+            )
+        self._is_new = not self.folder.exists()
+        with self.folder.locking(STAGING):
+            self.folder.stage_in(STAGING)
         try:
-            for table in self.names(folders=True):
+            for table in self.folder.names(folders=True):
                 self._check(table)
         except KinspectError:
             self.close()
             raise
 
     def _check(self, table: str) -> None:
-        days = self.days(table)
-        if any(name.startswith(_OLD_LAYOUT) for day in days for name in self.names(table, day, folders=True)):
+        folder = self.folder
+        # Without a staging folder, those of runs that failed are there.
+        days = folder.days(table) if folder.staged_in else []
+        if any(
+            name.startswith(_OLD_LAYOUT) for day in days for name in folder.names(table, day, folders=True)
+        ):
             raise KinspectError(
-                f"{self.path}: has tables of kinspect 0.1, with a folder for each API; choose another --out"
+                f"{folder.path}: has tables of kinspect 0.1, with a folder for each API; choose another --out"
             )
-        logs = [name for name, log in _LOGS.items() if self.exists(table, log)]
-        found = logs[0] if logs else PARQUET if days else self.table_format
-        if found != self.table_format and table != STAGING:
+        logs = [name for name, log in _LOGS.items() if folder.exists(table, log)]
+        found = logs[0] if logs else PARQUET if days else folder.table_format
+        if found != folder.table_format and table != STAGING:
             raise KinspectError(
-                f"{self.path}: {table} is a table of the format {found}; choose another --out"
+                f"{folder.path}: {table} is a table of the format {found}; choose another --out"
             )
 
     def replace(self, dates: Iterable[date | None], names: Iterable[str]) -> dict[str, list[str]]:
@@ -180,26 +184,22 @@ class JobOutput(StagingFolder):
         """
         self.check()
         days = {f"{DATE_FOLDER}{day or NO_DATE}" for day in dates}
-        staged, there = self.staged(), [name for name in names if self.exists(name)]
+        staged, there = self.staged(), [name for name in names if self.folder.exists(name)]
         replaced = {name: days.union(staged.get(name, ())) for name in {*staged, *there}}
-        files = self.commit(replaced)
+        self.folder.commit(staged, replaced)
         self.discard()
-        return {name: sorted(day.removeprefix(DATE_FOLDER) for day in found) for name, found in files.items()}
-
-    def _fulfil(self, manifest: dict[str, Any]) -> None:
-        try:
-            super()._fulfil(manifest)
-        except Exception as error:
-            told = raised_by_spark(error) or error
-            raise KinspectError(f"{self.path}: not all is in place, run again to finish: {told}") from error
+        return {
+            name: sorted(day.removeprefix(DATE_FOLDER) for day in found) for name, found in staged.items()
+        }
 
     def close(self) -> None:
         """Deletes the staged tables unless they are committed: then the next run puts them in place. Lets others write
         there."""
-        if not self.exists(*self._staging, MANIFEST):
+        folder = self.folder
+        if not folder.exists(*folder.staged_in, MANIFEST):
             self.discard()
-        if not {*self.names(STAGING)} - {LOCK}:
-            self.delete(STAGING)
-        if self._is_new and not self.names():
-            self.delete()
-        self.unlock()
+        if not {*folder.names(STAGING)} - {LOCK}:
+            folder.delete(STAGING)
+        if self._is_new and not folder.names():
+            folder.delete()
+        folder.unlock()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from kinspect import errors
 from kinspect.errors import KinspectError
@@ -24,6 +26,16 @@ def raised_in_task(error: BaseException) -> KinspectError | None:
     found = [*_IN_TRACEBACK.finditer(str(error))]
     kind: type[KinspectError] | None = getattr(errors, found[-1][1], None) if found else None
     return None if kind is None else kind(found[-1][2])
+
+
+@contextmanager
+def to_be_finished(path: str) -> Iterator[None]:
+    """Context that puts a run's tables in place, as the next run does if this one fails."""
+    try:
+        yield
+    except Exception as error:
+        told = error if isinstance(error, KinspectError) else raised_by_spark(error) or error
+        raise KinspectError(f"{path}: not all is in place, run again to finish: {told}") from error
 
 
 def raised_by_spark(error: BaseException) -> KinspectError | None:

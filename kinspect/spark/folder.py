@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -10,17 +11,20 @@ from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from py4j.protocol import Py4JJavaError
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from kinspect.errors import KinspectError
 from kinspect.ownfile import folder_of
+from kinspect.spark.failure import to_be_finished
 from kinspect.spark.jvm import atomic_files, hadoop
-from kinspect.spark.storage import RENAMES, Target, check_store, opening_in
+from kinspect.spark.schemas import spark_schema
+from kinspect.spark.storage import Target, check_store, opening_in
 from kinspect.tables.committedfolder import CommittedFolder
 from kinspect.tables.lock import LOCK, FileLock
 from kinspect.tables.openfolder import put_text_in
-from kinspect.tables.tablenames import DELTA
+from kinspect.tables.tablenames import DELTA, PARQUET
 
 _LEASE_SECONDS = 90.0
 """How long a lease of HDFS may outlive its holder: a minute, and its recovery."""
@@ -41,14 +45,22 @@ def _close(file: Any) -> None:
 class Folder(CommittedFolder):
     """A folder on any file system that Spark writes to."""
 
-    def __init__(self, spark: SparkSession, path: str) -> None:
+    def __init__(self, spark: SparkSession, path: str, table_format: str = PARQUET) -> None:
+        """Raises KinspectError if tables of a format cannot be put in place on this file system."""
         self.path = path
+        self.table_format = table_format
         self._spark = spark
         self._hadoop, settings = hadoop(spark)
         root = self._hadoop.Path(path)
         self._system = root.getFileSystem(settings)
         self._root = self._system.makeQualified(root)
         self._unlock: Callable[[], None] = nothing
+        check_store(path, self._scheme, table_format)
+        opening_in(self.target())
+        if table_format == DELTA:
+            from kinspect.tables import deltalog
+
+            deltalog.check_place(path, os.path.realpath(self.local()))
         self._atomic = atomic_files(spark, self._root, settings)
 
     def _at(self, *names: str) -> Any:
@@ -79,14 +91,10 @@ class Folder(CommittedFolder):
     def _scheme(self) -> str:
         return str(self._root.toUri().getScheme())
 
-    def check_store(self) -> None:
-        """Raises KinspectError if tables cannot be put in place on this file system."""
-        check_store(self.path, self._scheme, self.table_format)
-        opening_in(self.target())
-        if self.table_format == DELTA:
-            from kinspect.tables import deltalog
-
-            deltalog.check_place(self.local())
+    def read(self, spark: SparkSession, paths: list[str], schema: pa.Schema, *table: str) -> DataFrame:
+        """Rows of files of a table."""
+        reader = spark.read.schema(spark_schema(schema)).option("basePath", self.address(*table))
+        return reader.parquet(*(self.address(*table, *path.split("/")) for path in paths))
 
     @contextmanager
     def locking(self, *names: str) -> Iterator[None]:
@@ -96,7 +104,7 @@ class Folder(CommittedFolder):
         path = self._at(*names, LOCK)
         if self._scheme == "file":
             self._unlock = FileLock(self.local(*names, LOCK), words).release
-        elif self._scheme in RENAMES:
+        else:
             self._unlock = self._leased(path, words)
         try:
             yield
@@ -151,6 +159,14 @@ class Folder(CommittedFolder):
 
     def delete(self, *names: str) -> None:
         self._system.delete(self._at(*names), True)
+
+    def discard(self) -> None:
+        """Deletes what is staged."""
+        self.delete(*self.staged_in)
+
+    def _fulfil(self, manifest: dict[str, Any]) -> None:
+        with to_be_finished(self.path):
+            super()._fulfil(manifest)
 
     def move(self, source: Iterable[str], target: Iterable[str]) -> None:
         # A folder would be moved into the one that is there.

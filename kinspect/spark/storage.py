@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from io import FileIO
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from pyarrow import ArrowException, NativeFile, fs
 
@@ -20,7 +20,7 @@ from kinspect.errors import CaptureError, KinspectError, UnreadableError
 from kinspect.extras import need
 from kinspect.output.escape import printable
 from kinspect.tables.parquet import OpenFile
-from kinspect.tables.tablenames import DELTA
+from kinspect.tables.tablenames import DELTA, PARQUET
 
 _WILD = frozenset("*?[")
 # In a URL a question mark begins the settings of its file system.
@@ -31,8 +31,13 @@ _PATTERN = frozenset("*?[]{}")
 _USER = re.compile(r"^([^/@:]*:(?!\d*/).*?@|[^/]*@)")
 # Characters that need no escape in a URL's path (RFC 3986 pchar), beside letters and digits.
 _AS_THEY_ARE = "-._~!$&'()*+,;=:@"
-RENAMES = frozenset({"file", "hdfs"})
-"""Schemes of the stores for tables: they rename a file or folder in one step, and PyArrow writes to them."""
+_OBJECTS = "s3"
+_STORES = {
+    PARQUET: {"file": "a disk", "hdfs": "hdfs://"},
+    DELTA: {"file": "a disk", _OBJECTS: "s3://"},
+}
+"""Stores of tables by format, by the scheme of their URLs. PyArrow writes to them; where Parquet is put in place a file
+is renamed in one step, and in object stores a log of Delta Lake has a new version by a conditional put."""
 
 
 def expand(paths: list[str]) -> list[str]:
@@ -74,13 +79,11 @@ def shown(path: str) -> str:
 
 def check_store(folder: str, scheme: str, table_format: str) -> None:
     """Raises KinspectError if tables of a format cannot be put in place in a store, by the scheme of its URLs."""
-    if scheme not in RENAMES:
+    if scheme not in _STORES[table_format]:
+        stores = " or ".join(_STORES[table_format].values())
         raise KinspectError(
-            f"{shown(folder)}: {scheme} is no store for tables, which need a disk or hdfs://; choose another --out"
-        )
-    if table_format == DELTA and scheme != "file":
-        raise KinspectError(
-            f"{shown(folder)}: tables of the format {DELTA} are written to disks; choose another --out"
+            f"{shown(folder)}: {scheme} is no store for tables of the format {table_format}, which need {stores};"
+            " choose another --out"
         )
 
 
@@ -95,12 +98,53 @@ def check_out(folder: str, table_format: str) -> None:
         )
         if not there.is_dir() and there.exists():
             raise KinspectError(f"{folder}: {there} is no folder; choose another --out")
-    if not _PATTERN.isdisjoint(folder):
+    if is_url(folder):
+        check_store(folder, _scheme(folder), table_format)
+    if is_object_store(folder):
+        delta_options(folder)
+    elif not _PATTERN.isdisjoint(folder):
         raise KinspectError(
             f"{shown(folder)}: Spark takes {' '.join(sorted(_PATTERN))} in a path for a pattern; choose another --out"
         )
-    if is_url(folder):
-        check_store(folder, folder.partition("://")[0].lower(), table_format)
+
+
+def check_checkpoint(out: str, checkpoint: str | None) -> None:
+    """Raises KinspectError unless a stream has one place for its checkpoint."""
+    if is_object_store(out) and checkpoint is None:
+        raise KinspectError(
+            f"{shown(out)}: is no place for the checkpoint of a stream; name a folder on a disk by --checkpoint"
+        )
+    if checkpoint is not None and not is_object_store(out):
+        raise KinspectError(f"{checkpoint}: --checkpoint is for an --out in an object store")
+
+
+def is_object_store(folder: str) -> bool:
+    """True for a URL of a store that does not rename in one step, in which tables count by their logs."""
+    return is_url(folder) and _scheme(folder) == _OBJECTS
+
+
+def _scheme(url: str) -> str:
+    return url.partition("://")[0].lower()
+
+
+def delta_options(url: str) -> dict[str, str]:
+    """What delta-rs must know of a store, by its URL for PyArrow. Raises KinspectError for a setting that delta-rs has
+    not."""
+    parts = urlsplit(url)
+    given = dict(parse_qsl(parts.query))
+    if unknown := given.keys() - {"endpoint_override", "region", "scheme"}:
+        raise KinspectError(f"{shown(url)}: {min(unknown)} is no setting of an --out; leave it away")
+    scheme, place = given.get("scheme", "https"), given.get("endpoint_override")
+    found = {
+        # Of two that write the same version of a log, one is refused.
+        "AWS_CONDITIONAL_PUT": "etag",
+        "AWS_ENDPOINT_URL": place and (place if is_url(place) else f"{scheme}://{place}"),
+        "AWS_ALLOW_HTTP": "true" if scheme == "http" else None,
+        "AWS_REGION": given.get("region"),
+        "AWS_ACCESS_KEY_ID": parts.username and unquote(parts.username),
+        "AWS_SECRET_ACCESS_KEY": parts.password and unquote(parts.password),
+    }
+    return {name: value for name, value in found.items() if value}
 
 
 class Target(NamedTuple):
@@ -112,11 +156,13 @@ class Target(NamedTuple):
 
 def opening_in(target: Target) -> OpenFile:
     """Makes files in a folder of a store. Raises CaptureError for a store that PyArrow does not know."""
-    system = fs.LocalFileSystem() if target.store is None else _file_system(target.store)[0]
+    system = system_of(target)
+    has_folders = target.store is None or not is_object_store(target.store)
 
     def open_file(*names: str) -> NativeFile:
         path = "/".join((target.path, *names))
-        system.create_dir(path.rpartition("/")[0])
+        if has_folders:
+            system.create_dir(path.rpartition("/")[0])
         return system.open_output_stream(path)
 
     return open_file
@@ -169,7 +215,7 @@ def _files(folder: str) -> Iterator[ListedFile]:
     """Files of the folder that a URL names."""
     path, mark, settings = folder.partition("?")
     try:
-        system, name = _file_system(folder)
+        system, name = file_system(folder)
         found = system.get_file_info(fs.FileSelector(name))
     except (OSError, ArrowException) as error:
         raise _clear(folder, error) from error
@@ -186,7 +232,7 @@ def length(path: str) -> int:
     """Size of a capture in bytes. Raises CaptureError if the system cannot know."""
     if not is_url(path):
         return input_size(path) or 0
-    system, name = _file_system(path)
+    system, name = file_system(path)
     try:
         info = system.get_file_info(name)
     except (OSError, ArrowException) as error:
@@ -228,7 +274,7 @@ class CaptureBytes:
         return data
 
     def _open(self) -> BinaryIO:
-        system, name = _file_system(self._path) if is_url(self._path) else (None, self._path)
+        system, name = file_system(self._path) if is_url(self._path) else (None, self._path)
         file = FileIO(name) if system is None else system.open_input_file(name)
         if self.position:
             file.seek(self.position)
@@ -242,7 +288,12 @@ class CaptureBytes:
     release = close
 
 
-def _file_system(url: str) -> tuple[Any, str]:
+def system_of(target: Target) -> fs.FileSystem:
+    """File system of a folder for files of tables. Raises CaptureError for a store that PyArrow does not know."""
+    return fs.LocalFileSystem() if target.store is None else file_system(target.store)[0]
+
+
+def file_system(url: str) -> tuple[Any, str]:
     """File system of a URL, by PyArrow or for other schemes by fsspec, and the path in it."""
     try:
         return cast(tuple[Any, str], fs.FileSystem.from_uri(url))

@@ -12,12 +12,15 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from kinspect.errors import KinspectError
 from kinspect.tables.lock import LOCK
-from kinspect.tables.tablenames import DATE_FOLDER, DELTA, PARQUET
+from kinspect.tables.tablenames import APPLICATION, DATE_FOLDER, DELTA, PARQUET
+
+if TYPE_CHECKING:
+    from kinspect.tables.deltalog import LoggedTable
 
 MANIFEST = "_WRITTEN"
 _MANIFEST_VERSION = 1
@@ -36,7 +39,10 @@ class CommittedFolder(ABC):
     """A folder of tables, with a staging folder for rows that do not count yet. Methods take the names on a path."""
 
     table_format = PARQUET
-    _staging: tuple[str, ...] = ()
+    application = APPLICATION
+    """By whose numbers the logs of tables know a commit."""
+    staged_in: tuple[str, ...] = ()
+    """The folder for what does not count yet; in a store without renames files are where they stay, and none is."""
 
     @abstractmethod
     def address(self, *names: str) -> str:
@@ -83,7 +89,7 @@ class CommittedFolder(ABC):
         deletes nothing."""
         # Runs of 0.2 shared one.
         for staging in (above, *((*above, name) for name in self.names(*above, folders=True))):
-            self._staging = staging
+            self.staged_in = staging
             if self.exists(*staging, _OLD_MANIFEST):
                 raise self._unknown(_OLD_MANIFEST)
             if self.exists(*staging, MANIFEST):
@@ -92,13 +98,13 @@ class CommittedFolder(ABC):
             if name != LOCK:
                 self.delete(*above, name)
         # Tasks of a run that was killed may go on for a while.
-        self._staging = (*above, uuid4().hex)
+        self.staged_in = (*above, uuid4().hex)
 
     def staged(self) -> Dates:
         """What is staged."""
         found: Dates = {}
-        for name in self.names(*self._staging, folders=True):
-            days = ((day, self.files(*self._staging, name, day)) for day in self.days(*self._staging, name))
+        for name in self.names(*self.staged_in, folders=True):
+            days = ((day, self.files(*self.staged_in, name, day)) for day in self.days(*self.staged_in, name))
             found[name] = {day: files for day, files in days if files}
         return found
 
@@ -108,17 +114,17 @@ class CommittedFolder(ABC):
 
     def commit(
         self,
+        files: Dates,
         replaced: Mapping[str, Iterable[str]],
         number: int | None = None,
         notes: Mapping[str, Any] | None = None,
-    ) -> Dates:
-        """Lets the staged files count, in place of what there is of the dates `replaced`, by table. Returns them.
+    ) -> None:
+        """Lets staged files count, in place of what there is of the dates `replaced`, by table.
 
         `number`: of this commit, another than that of the one before; `notes`: values to be written as JSON, by path.
         Raises KinspectError for columns that the tables cannot have, and then nothing counts; and if not everything can
         be put in place: then the next run finishes it.
         """
-        files = self.staged()
         is_logged = self.table_format == DELTA
         if is_logged:
             self._check_columns(files)
@@ -131,19 +137,28 @@ class CommittedFolder(ABC):
                 name: {day: [] if is_logged else [*self.files(name, day)] for day in days}
                 for name, days in replaced.items()
             },
-            "number": uuid4().int >> 80 if number is None else number,
+            "number": self._number(number),
             "notes": notes or {},
         }
-        self.make(*self._staging)
-        self.put_text(json.dumps(manifest), *self._staging, MANIFEST)
+        self._decide(json.dumps(manifest))
         self.finish()
-        return files
+
+    def _number(self, number: int | None) -> int:
+        return uuid4().int >> 80 if number is None else number
+
+    def _decide(self, manifest: str) -> None:
+        """Writes the manifest, in one step: from then on the run counts."""
+        self.make(*self.staged_in)
+        self.put_text(manifest, *self.staged_in, MANIFEST)
+
+    def _decided(self) -> str:
+        return self.text(*self.staged_in, MANIFEST)
 
     def finish(self) -> None:
         """Puts what a manifest names in place; what is there already stays. Raises KinspectError for the manifest of
         another version of kinspect, or of another format."""
         try:
-            manifest = json.loads(self.text(*self._staging, MANIFEST))
+            manifest = json.loads(self._decided())
         except ValueError:
             manifest = None
         if not isinstance(manifest, dict) or manifest.get("version") != _MANIFEST_VERSION:
@@ -154,15 +169,20 @@ class CommittedFolder(ABC):
                 " run again with that, or choose another folder"
             )
         self._fulfil(manifest)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Deletes the manifest, of which all is done."""
+        self.delete(*self.staged_in, MANIFEST)
 
     def _unknown(self, manifest: str) -> KinspectError:
         return KinspectError(
-            f"{self.address(*self._staging, manifest)}: was left by another version of kinspect, before all was in"
+            f"{self.address(*self.staged_in, manifest)}: was left by another version of kinspect, before all was in"
             " place; run that version again, or choose another folder"
         )
 
     def _fulfil(self, manifest: dict[str, Any]) -> None:
-        """Does what a manifest says, and deletes it."""
+        """Does what a manifest says."""
         for name, days in manifest["files"].items():
             for day, files in days.items():
                 self._place(name, day, files)
@@ -172,23 +192,22 @@ class CommittedFolder(ABC):
             self._remove(manifest["replaced"])
         for path, value in manifest["notes"].items():
             self.put_text(json.dumps(value), *path.split("/"))
-        self.delete(*self._staging, MANIFEST)
 
     def _place(self, name: str, day: str, files: Files) -> None:
         """Moves staged files of a date to those of the table. Raises KinspectError if one is not there any more."""
         self.make(name, day)
-        there, staged = self.files(name, day), self.files(*self._staging, name, day)
+        there, staged = self.files(name, day), self.files(*self.staged_in, name, day)
         for file, size in files.items():
             if there.get(file) == size:
                 continue
             if staged.get(file) != size:
                 raise KinspectError(
-                    f"{self.address(*self._staging, name, day, file)}: is gone or was changed before it was put in"
-                    f" place; nothing was deleted: move {self.address(*self._staging)} away, and run again"
+                    f"{self.address(*self.staged_in, name, day, file)}: is gone or was changed before it was put in"
+                    f" place; nothing was deleted: move {self.address(*self.staged_in)} away, and run again"
                 )
             if file in there:  # A part of it.
                 self.delete(name, day, file)
-            self.move((*self._staging, name, day, file), (name, day, file))
+            self.move((*self.staged_in, name, day, file), (name, day, file))
 
     def _remove(self, replaced: dict[str, dict[str, list[str]]]) -> None:
         """Deletes files, and folders that have none then, which would break who reads all tables."""
@@ -207,7 +226,9 @@ class CommittedFolder(ABC):
 
         for name, days in files.items():
             for day, found in [*days.items()][:1]:
-                deltalog.check(self.local(name), self.local(*self._staging, name, day, next(iter(found))))
+                deltalog.check(
+                    self.logged(name), self.logged(*self.staged_in, name, day, next(iter(found))).path
+                )
 
     def _log(self, manifest: dict[str, Any]) -> None:
         """Commits the files to the logs of their tables, and notes the versions of all tables."""
@@ -216,19 +237,26 @@ class CommittedFolder(ABC):
         versions = json.loads(self.text(VERSIONS)) if self.exists(VERSIONS) else {}
         for name in sorted({*manifest["files"], *manifest["replaced"]}):
             files, replaced = manifest["files"].get(name, {}), manifest["replaced"].get(name, ())
-            version = deltalog.commit(self.local(name), files, replaced, manifest["number"])
+            version = deltalog.commit(
+                self.logged(name), files, replaced, (self.application, manifest["number"])
+            )
             if version is not None:
                 versions[name] = version
         self.put_text(json.dumps(versions), VERSIONS)
 
     def paths_of(self, name: str, days: Iterable[str]) -> list[str]:
-        """Addresses of what counts of a table's date folders: files, or whole folders."""
+        """Paths in a table of what counts of its date folders: files, or whole folders."""
         if self.table_format == PARQUET:
-            return [self.address(name, day) for day in days if self.exists(name, day)]
+            return [day for day in days if self.exists(name, day)]
         from kinspect.tables import deltalog
 
-        found = deltalog.paths(self.local(name), [*days])
-        return [self.address(name, *path.split("/")) for path in found]
+        return deltalog.paths(self.logged(name), [*days])
+
+    def logged(self, *names: str) -> LoggedTable:
+        """A table, or a file or folder of it, for `deltalog`."""
+        from kinspect.tables import deltalog
+
+        return deltalog.on_disk(self.local(*names))
 
     def local(self, *names: str) -> Path:
         """Path of a file or folder below, on a local disk."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,83 +16,139 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import DeltaError
 from deltalake.schema import ArrayType, DataType, Field, MapType, StructType
 from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
+from pyarrow import fs
 
 from kinspect.errors import KinspectError
 from kinspect.tables.arrowcolumns import COMMENTS, DATE
-from kinspect.tables.tablenames import DATE_FOLDER, NO_DATE
+from kinspect.tables.tablenames import APPLICATION, DATE_FOLDER, NO_DATE
 
-APPLICATION = "kinspect"
-"""The application of Delta's `txn` action (PROTOCOL.md, Transaction Identifiers); its version is a commit's number."""
 LOGGED_HOURS = 168
 """Hours for which checkpoints keep the names of removed files, unless the table has another `_RETENTION`."""
 _RETENTION = "delta.deletedFileRetentionDuration"
 _ESCAPE = re.compile("%[0-9A-Fa-f]{2}")
+_COLOUR = re.compile("\x1b\\[[0-9;]*m")
+_LONGEST = 400
 
 
-def check_place(folder: Path) -> None:
+class LoggedTable(NamedTuple):
+    """A table: its address for delta-rs with the options of its store, and its path for PyArrow's file system."""
+
+    address: str
+    options: dict[str, str]
+    system: fs.FileSystem
+    path: str
+
+    @property
+    def is_there(self) -> bool:
+        return bool(DeltaTable.is_deltatable(self.address, self.options))
+
+    def open(self) -> DeltaTable:
+        return DeltaTable(self.address, storage_options=self.options)
+
+
+Once: TypeAlias = tuple[str, int]
+"""An application, and the number of a commit: Delta's `txn` action (PROTOCOL.md, Transaction Identifiers)."""
+
+
+def on_disk(path: Path) -> LoggedTable:
+    return LoggedTable(str(path), {}, fs.LocalFileSystem(), str(path))
+
+
+def check_place(folder: str, path: str) -> None:
     """Raises KinspectError for a folder whose tables delta-rs would not find again: it takes a part of its path for an
     escaped character."""
-    if found := _ESCAPE.search(os.path.realpath(folder)):
+    if found := _ESCAPE.search(path):
         raise KinspectError(
             f"{folder}: delta-rs takes {found[0]} in a path for an escaped character; rename the folder, or choose"
             " another"
         )
 
 
-def check(table: Path, file: Path) -> None:
+@contextmanager
+def logging(address: str) -> Iterator[None]:
+    """Context in which errors of delta-rs and of a store are KinspectErrors of one line."""
+    try:
+        yield
+    except (DeltaError, OSError, pa.ArrowException) as error:
+        lines = (line.strip(" ↳") for line in _COLOUR.sub("", str(error)).splitlines())
+        raise KinspectError(f"{address}: {': '.join(filter(None, lines))[:_LONGEST]}") from error
+
+
+def check(table: LoggedTable, file: str) -> None:
     """Raises KinspectError if the table cannot have the columns of a file: it has one of another type."""
-    if DeltaTable.is_deltatable(str(table)):
-        _lacks(table, DeltaTable(table).schema(), _schema(file))
+    with logging(table.address):
+        if table.is_there:
+            _lacks(table, table.open().schema(), _schema(table, file))
 
 
 def commit(
-    table: Path, files: Mapping[str, Collection[str]], replaced: Collection[str], number: int
+    table: LoggedTable, files: Mapping[str, Mapping[str, int]], replaced: Collection[str], once: Once
 ) -> int | None:
-    """Lets files of a table count, by date folder, in place of those of the date folders `replaced`. Returns the
-    version of the table; None if there is none, and no file.
+    """Lets files of a table count, given their sizes by name and date folder, in place of those of the date folders
+    `replaced`. Returns the version of the table; None if there is none, and no file.
 
-    The commit of a `number` is made once, if none of another number came between. Raises KinspectError if another
-    writer changed the table meanwhile.
+    It is made once, if none of another number came between. Raises KinspectError if another writer changed the table
+    meanwhile.
     """
-    added = [_added(table, day, name) for day, names in files.items() for name in names]
-    once = CommitProperties(app_transactions=[Transaction(APPLICATION, number)])
-    try:
-        if not DeltaTable.is_deltatable(str(table)):
-            if added:
-                _create(table, added, once)
-            return 0 if added else None
-        there = DeltaTable(table)
-        # Micro-batches replace nothing: then a table's files, which become many, are not looked at.
-        removed = [_removed(path, day) for path, day in _active(there) if day in replaced] if replaced else []
-        if there.transaction_version(APPLICATION) != number and (added or removed):
-            if added:
-                _widen(there, table, _schema(table / added[0].path))
-            there.create_write_transaction(
-                [*added, *removed], "append", there.schema(), [DATE], commit_properties=once
-            )
-        return int(DeltaTable(table).version())
-    except DeltaError as error:
-        raise KinspectError(f"{table}: {str(error).splitlines()[0]}") from error
+    with logging(table.address):
+        try:
+            _commit(table, files, replaced, once)
+        except DeltaError:
+            # Two may finish the same run.
+            if not table.is_there or not _has(table.open(), once):
+                raise
+        return int(table.open().version()) if table.is_there else None
 
 
-def paths(table: Path, days: Collection[str]) -> list[str]:
+def _commit(
+    table: LoggedTable, files: Mapping[str, Mapping[str, int]], replaced: Collection[str], once: Once
+) -> None:
+    added = [_added(table, day, name, size) for day, sizes in files.items() for name, size in sizes.items()]
+    if not table.is_there:
+        if added:
+            _create(table, added, once)
+        return
+    there = table.open()
+    # Micro-batches replace nothing: then a table's files, which become many, are not looked at.
+    removed = [_removed(path, day) for path, day in _active(there) if day in replaced] if replaced else []
+    if (added or removed) and not _has(there, once):
+        if added:
+            _widen(there, table, _schema(table, f"{table.path}/{added[0].path}"))
+        there.create_write_transaction(
+            [*added, *removed],
+            "append",
+            there.schema(),
+            [DATE],
+            commit_properties=CommitProperties(app_transactions=[Transaction(*once)]),
+        )
+
+
+def _has(table: DeltaTable, once: Once) -> bool:
+    """Whether the commit is made. Raises KinspectError if those of a log of runs, which count up, are past it."""
+    application, number = once
+    found = table.transaction_version(application)
+    if application != APPLICATION and (found or 0) > number:
+        raise KinspectError(f"{table.table_uri}: another run has replaced this one meanwhile")
+    return bool(found == number)
+
+
+def paths(table: LoggedTable, days: Collection[str]) -> list[str]:
     """Paths in the table of the files that count, of some date folders."""
-    if not DeltaTable.is_deltatable(str(table)):
-        return []
-    return [path for path, day in _active(DeltaTable(table)) if day in days]
+    with logging(table.address):
+        return [path for path, day in _active(table.open()) if day in days] if table.is_there else []
 
 
-def old_files(table: Path, hours: int) -> list[str]:
+def old_files(table: LoggedTable, hours: int) -> list[str]:
     """Paths in the table of the files that no version of so many hours has. Those that the log does not name are among
     them only if it still names all that were removed since. Raises KinspectError."""
-    try:
-        there = DeltaTable(table)
+    with logging(table.address):
+        there = table.open()
         full = hours <= LOGGED_HOURS and _RETENTION not in there.metadata().configuration
         found = there.vacuum(hours, dry_run=True, enforce_retention_duration=False, full=full)
-    except DeltaError as error:
-        raise KinspectError(f"{table}: {str(error).splitlines()[0]}") from error
-    # The log may name what is gone already; checksums of Hadoop go with their files.
-    return [path for path in found if (table / path).exists() and not Path(path).name.startswith(".")]
+        # The log may name what is gone already; checksums of Hadoop go with their files.
+        named = [path for path in found if not path.rpartition("/")[2].startswith(".")]
+        told = table.system.get_file_info([f"{table.path}/{path}" for path in named])
+        return [path for path, info in zip(named, told, strict=True) if info.type == fs.FileType.File]
 
 
 def _active(table: DeltaTable) -> Iterable[tuple[str, str]]:
@@ -100,17 +157,14 @@ def _active(table: DeltaTable) -> Iterable[tuple[str, str]]:
         yield row["path"], f"{DATE_FOLDER}{row[f'partition.{DATE}'] or NO_DATE}"
 
 
-def _added(table: Path, day: str, name: str) -> AddAction:
-    path = table / day / name
-    told = path.stat()
-    rows = json.dumps({"numRecords": pq.read_metadata(path).num_rows})
-    return AddAction(
-        f"{day}/{name}", told.st_size, _partition(day), told.st_mtime_ns // 1_000_000, True, rows
-    )
+def _added(table: LoggedTable, day: str, name: str, size: int) -> AddAction:
+    rows = pq.read_metadata(f"{table.path}/{day}/{name}", filesystem=table.system).num_rows
+    told = json.dumps({"numRecords": rows})
+    return AddAction(f"{day}/{name}", size, _partition(day), _now(), True, told)
 
 
 def _removed(path: str, day: str) -> RemoveAction:
-    return RemoveAction(path, True, time.time_ns() // 1_000_000, partition_values=_partition(day))
+    return RemoveAction(path, True, _now(), partition_values=_partition(day))
 
 
 def _partition(day: str) -> dict[str, str | None]:
@@ -118,31 +172,41 @@ def _partition(day: str) -> dict[str, str | None]:
     return {DATE: None if value == NO_DATE else value}
 
 
-def _create(table: Path, added: list[AddAction], once: CommitProperties) -> None:
-    schema = _schema(table / added[0].path)
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _create(table: LoggedTable, added: list[AddAction], once: Once) -> None:
     create_table_with_add_actions(
-        str(table), schema, added, partition_by=[DATE], name=table.name, commit_properties=once
+        table.address,
+        _schema(table, f"{table.path}/{added[0].path}"),
+        added,
+        partition_by=[DATE],
+        name=table.path.rpartition("/")[2],
+        storage_options=table.options,
+        # Tried again, it would come behind that of another.
+        commit_properties=CommitProperties(max_commit_retries=0, app_transactions=[Transaction(*once)]),
     )
 
 
-def _schema(file: Path) -> Schema:
+def _schema(table: LoggedTable, file: str) -> Schema:
     """Columns of a file, and the date, which is in the name of its folder."""
-    fields = [*pq.read_schema(file), pa.field(DATE, pa.date32())]
+    fields = [*pq.read_schema(file, filesystem=table.system), pa.field(DATE, pa.date32())]
     comments = ({"comment": COMMENTS[field.name]} if field.name in COMMENTS else None for field in fields)
     return Schema.from_arrow(pa.schema(map(pa.Field.with_metadata, fields, comments)))
 
 
-def _widen(table: DeltaTable, path: Path, schema: Schema) -> None:
+def _widen(there: DeltaTable, table: LoggedTable, schema: Schema) -> None:
     """Adds columns, and fields of columns, that files have and the table has not, as of a newer kinspect. Raises
     KinspectError as `check` does."""
-    if _lacks(path, table.schema(), schema):
-        known = {field.name for field in table.schema().fields}
+    if _lacks(table, there.schema(), schema):
+        known = {field.name for field in there.schema().fields}
         # Comments of those that are there may be others.
         fields = (Field(field.name, field.type) if field.name in known else field for field in schema.fields)
-        table.alter.add_columns([*fields])
+        there.alter.add_columns([*fields])
 
 
-def _lacks(table: Path, there: DataType, new: DataType, column: str = "") -> bool:
+def _lacks(table: LoggedTable, there: DataType, new: DataType, column: str = "") -> bool:
     """Whether a column, or the table, has not all fields of its type in a file."""
     if isinstance(there, StructType) and isinstance(new, StructType):
         known = {field.name: field.type for field in there.fields}
@@ -159,8 +223,8 @@ def _lacks(table: Path, there: DataType, new: DataType, column: str = "") -> boo
         return _lacks(table, there.value_type, new.value_type, column)
     if there != new:
         raise KinspectError(
-            f"{table}: the column {column} is {_told(there)} there and {_told(new)} in this version of kinspect; choose"
-            " another folder"
+            f"{table.address}: the column {column} is {_told(there)} there and {_told(new)} in this version of"
+            " kinspect; choose another folder"
         )
     return False
 

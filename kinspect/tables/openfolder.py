@@ -135,8 +135,8 @@ class TableFolder(OpenFolder):
             if self._replaced and not replace:
                 self.discard()
                 raise KinspectError(f"-o: {path}: has tables already; give --force to replace them all")
-            self.make(*self._staging)
-            with opened_below(self._folder, *self._staging) as staging:
+            self.make(*self.staged_in)
+            with opened_below(self._folder, *self.staged_in) as staging:
                 self.staging = os.dup(staging)
                 self._held = (*self._held, self.staging)
         except OSError as error:
@@ -154,11 +154,11 @@ class TableFolder(OpenFolder):
 
     def put(self) -> None:
         """Lets the staged files count, which must be closed. The first time, those that are replaced go then."""
-        if self.exists(*self._staging, MANIFEST):
+        if self.exists(*self.staged_in, MANIFEST):
             # An earlier time failed in the middle: what is there now are new files, too.
             self.finish()
             self._replaced = []
-        self.commit({name: self.days(name) for name in self._replaced})
+        self.commit(self.staged(), {name: self.days(name) for name in self._replaced})
         self._replaced = []
 
     def discard(self) -> None:
@@ -166,7 +166,7 @@ class TableFolder(OpenFolder):
         it and has nothing. Then it is closed."""
         if not self._held:
             return
-        if not self.exists(*self._staging, MANIFEST):
+        if not self.exists(*self.staged_in, MANIFEST):
             shutil.rmtree(STAGING, ignore_errors=True, dir_fd=self._folder)
         self._lock.release()
         if self._made and not os.listdir(self._folder):

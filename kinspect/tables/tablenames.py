@@ -12,6 +12,10 @@ STREAM, STAGED = "_stream", "staged"
 """Folder beside the tables of a stream: its state and checkpoint; and the one in it for what does not count yet."""
 DELTA_LOG = "_delta_log"
 """Folder in a table of Delta Lake that has its log."""
+RUNS = "_runs"
+"""Folder beside the tables in an object store: the log of the runs."""
+APPLICATION = "kinspect"
+"""By whose numbers the logs of tables know the commits of kinspect."""
 TABLES = (EXCHANGES, BATCHES, RECORDS, CONNECTIONS)
 DEFAULT_TABLES = (EXCHANGES, BATCHES, CONNECTIONS)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from kinspect.errors import KinspectError
 from kinspect.extras import need
 from kinspect.model import NS_PER_SECOND
-from kinspect.tables.committedfolder import MANIFEST
+from kinspect.tables.committedfolder import MANIFEST, CommittedFolder
 from kinspect.tables.lock import LOCK, FileLock
 from kinspect.tables.openfolder import OpenFolder
 from kinspect.tables.tablenames import DELTA, DELTA_LOG, STAGED, STAGING, STREAM
@@ -33,27 +33,35 @@ def vacuum(path: str, keep_ns: int, dry_run: bool) -> list[str]:
             raise KinspectError(f"{path}: has no tables")
         if logged:
             need(DELTA, "pipeline vacuum")
-            from kinspect.tables import deltalog
-
             folder.table_format = DELTA
         home, above = (STREAM, (STREAM, STAGED)) if folder.exists(STREAM) else (STAGING, (STAGING,))
         lock = FileLock(Path(path, home, LOCK), f"{path}: a run or stream writes there; wait for its end")
         found = _left(folder, above)
         if not dry_run:
             folder.stage_in(*above)
-        for name in logged:
-            for file in deltalog.old_files(folder.local(name), -(-keep_ns // _HOUR_NS)):
-                found.append(f"{name}/{file}")
-                if not dry_run:
-                    *day, last = file.split("/")
-                    folder.delete(name, *day, last)
-                    folder.delete(name, *day, f".{last}.crc")
+        if logged:
+            found += delete_old(folder, logged, keep_ns, dry_run)
         if home == STAGING and not {*folder.names(STAGING)} - {LOCK}:
             folder.delete(STAGING)
         lock.release()
     finally:
         folder.close()
     return sorted(found)
+
+
+def delete_old(folder: CommittedFolder, tables: list[str], keep_ns: int, dry_run: bool) -> list[str]:
+    """Deletes the files of tables of Delta Lake that no version since `keep_ns` ago has, and returns their paths."""
+    from kinspect.tables import deltalog
+
+    found: list[str] = []
+    for name in tables:
+        for file in deltalog.old_files(folder.logged(name), -(-keep_ns // _HOUR_NS)):
+            found.append(f"{name}/{file}")
+            if not dry_run:
+                *day, last = file.split("/")
+                folder.delete(name, *day, last)
+                folder.delete(name, *day, f".{last}.crc")
+    return found
 
 
 def _left(folder: OpenFolder, above: tuple[str, ...]) -> list[str]:

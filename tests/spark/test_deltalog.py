@@ -66,10 +66,10 @@ class Tables:
 
     def commit(self, day, schema, row):
         self.folder.stage_in("_staging")
-        self.folder.make(*self.folder._staging, "exchanges", f"date={day}")
+        self.folder.make(*self.folder.staged_in, "exchanges", f"date={day}")
         (staged,) = self.path.parent.glob(f"_staging/*/exchanges/date={day}")
         pq.write_table(pa.Table.from_pylist([row], schema), staged / f"{staged.parts[-3]}.parquet")
-        self.folder.commit({"exchanges": [f"date={day}"]})
+        self.folder.commit(self.folder.staged(), {"exchanges": [f"date={day}"]})
 
     @property
     def table(self):

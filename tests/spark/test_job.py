@@ -258,8 +258,8 @@ def test_of_a_capture_that_is_still_written_it_takes_what_was_there(spark, job, 
 def test_a_run_that_ends_while_it_puts_tables_in_place_is_finished_by_the_next(
     spark, job, made, tmp_path, monkeypatch, error, raised, words
 ):
-    commit = import_module("kinspect.spark.commit")
-    whole, moved = commit.JobOutput.move, []
+    folder_class = import_module("kinspect.spark.folder").Folder
+    whole, moved = folder_class.move, []
 
     def move(output, source, target):
         if len(moved) == 2:
@@ -268,12 +268,12 @@ def test_a_run_that_ends_while_it_puts_tables_in_place_is_finished_by_the_next(
         moved.append(target[0])
 
     settings = job.Job([str(CAPTURE)], str(tmp_path), job.Request(("exchanges", "records", "connections")))
-    monkeypatch.setattr(commit.JobOutput, "move", move)
+    monkeypatch.setattr(folder_class, "move", move)
     with pytest.raises(raised, match=words):
         job.run(spark, settings, lambda _: None)
     monkeypatch.undo()
     assert {*moved, "_staging"} <= tables(tmp_path) != tables(made)
-    commit.JobOutput(spark, str(tmp_path)).close()
+    import_module("kinspect.spark.commit").JobOutput(spark, str(tmp_path)).close()
     assert tables(tmp_path) == tables(made)
     assert contents(tmp_path) == contents(made)
 
@@ -292,7 +292,7 @@ def marked(spark, tmp_path, monkeypatch):
             rows = [(str(days[number % 2]), number) for number in numbers]
             output.write("one", spark.createDataFrame(rows, "date string, timestamp_ns int"))
             if numbers[0] == 0:
-                monkeypatch.setattr(output, "finish", killed)
+                monkeypatch.setattr(output.folder, "finish", killed)
             with suppress(KeyboardInterrupt):
                 output.replace(days, ())
             output.close()
@@ -354,14 +354,14 @@ def test_of_a_move_whose_rows_are_gone_nothing_is_deleted(spark, marked, tmp_pat
 
 def test_a_store_that_cannot_rename_in_one_step_is_refused(spark, job, monkeypatch):
     """By its URL, and where Spark's configuration names it."""
-    for url in ("s3a://bucket/tables", "gs://bucket/tables", "http://host/tables"):
+    for url in ("s3a://bucket/tables", "s3://bucket/tables", "gs://bucket/tables", "http://host/tables"):
         with pytest.raises(KinspectError, match=f"^{url}: {url.partition(':')[0]} is no store for tables"):
             job.run(spark, job.Job([str(CAPTURE)], url), lambda _: None)
-    folder = import_module("kinspect.spark.folder").Folder(spark, "http://host/tables")
-    with pytest.raises(KinspectError, match="http is no store for tables"):
-        folder.check_store()
+    with pytest.raises(KinspectError, match="http is no store for tables of the format parquet"):
+        import_module("kinspect.spark.folder").Folder(spark, "http://host/tables")
     with pytest.raises(
-        KinspectError, match=r"hdfs://host/t: tables of the format delta are written to disks"
+        KinspectError,
+        match=r"hdfs://host/t: hdfs is no store for tables of the format delta, which need a disk or s3://",
     ):
         job.run(spark, job.Job([str(CAPTURE)], "hdfs://host/t", table_format="delta"), lambda _: None)
 
@@ -486,7 +486,7 @@ def test_a_run_that_was_killed_before_leaves_nothing_to_the_next(spark, tmp_path
     commit = import_module("kinspect.spark.commit")
     output = commit.JobOutput(spark, str(tmp_path))
     output.write("one", spark.createDataFrame([("2026-11-21", 1)], "date string, n int"))
-    output.unlock()
+    output.folder.unlock()
     commit.JobOutput(spark, str(tmp_path)).close()
     assert tables(tmp_path) == set()
 

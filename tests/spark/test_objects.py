@@ -1,17 +1,13 @@
 """Captures in an object store: an S3-compatible server on the loopback interface."""
 
 import json
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
 from importlib import import_module
 from pathlib import Path
 
 import cbor2
 import pytest
 from lines import lines
+from objectstore import object_store
 
 from kinspect.capture import open_timeline
 from kinspect.kafka.view.view import View
@@ -25,46 +21,13 @@ NAMES = ("console-none.pcap", "console-zstd.pcap")
 
 @pytest.fixture(scope="module")
 def bucket():
-    """A bucket with captures; the URL of its folder, and how to reach the server."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    server = subprocess.Popen(
-        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        address = f"127.0.0.1:{port}"
-        _wait(address, server)
-        fs = import_module("pyarrow.fs")
-        system = fs.S3FileSystem(
-            access_key="test",
-            secret_key="test",
-            scheme="http",
-            endpoint_override=address,
-            region="us-east-1",
-            allow_bucket_creation=True,
-        )
-        system.create_dir("captures")
+    """The URL of the captures in a bucket."""
+    with object_store() as store:
+        store.system.create_dir("captures")
         for name in NAMES:
-            with system.open_output_stream(f"captures/day/{name}") as stream:
+            with store.system.open_output_stream(f"captures/day/{name}") as stream:
                 stream.write((CAPTURES / name).read_bytes())
-        yield f"s3://test:test@captures/day/{{}}?scheme=http&endpoint_override={address}&region=us-east-1"
-    finally:
-        server.kill()
-        server.wait()
-
-
-def _wait(address, server):
-    while True:
-        try:
-            urllib.request.urlopen(f"http://{address}/moto-api/", timeout=5).close()
-            return
-        except OSError:
-            if server.poll() is not None:
-                raise
-            time.sleep(0.1)
+        yield store.url("captures/day/{}")
 
 
 def test_rows_of_captures_in_a_bucket(spark, bucket):
@@ -102,7 +65,7 @@ def test_an_offset_has_neither_folder_nor_secrets(bucket):
     reader = source.StreamReader(source.StreamOptions(bucket.format(""), settle=0.0))
     offset = reader.latestOffset(reader.initialOffset(), limits.ReadAllAvailable())
     text = json.dumps(offset)
-    assert not any(part in text for part in ("test", "captures", "endpoint", "://"))
+    assert not any(part in text for part in ("test", "secret", "captures", "endpoint", "://"))
     other = source.StreamReader(
         source.StreamOptions(bucket.format("") + "&allow_bucket_creation=true", settle=0.0)
     )

@@ -312,7 +312,7 @@ def test_what_failed_while_it_was_put_in_place_is_finished(tmp_path, monkeypatch
     for number in range(2):
         (day / f"old{number}").touch()
     folder = TableFolder(str(tmp_path), replace=True)
-    staged = Path(folder.address(*folder._staging, "exchanges", day.name))
+    staged = Path(folder.address(*folder.staged_in, "exchanges", day.name))
     staged.mkdir(parents=True)
     for number in range(2):
         (staged / f"new{number}").touch()
@@ -340,10 +340,10 @@ def test_killed_at_any_step_of_the_commit_all_is_there_or_nothing(tmp_path, monk
     def fill(out, rows):
         folder = TableFolder(str(out), replace=True)
         for table in rows:
-            (out / "_staging" / folder._staging[-1] / table / "date=2026-11-21").mkdir(parents=True)
+            (out / "_staging" / folder.staged_in[-1] / table / "date=2026-11-21").mkdir(parents=True)
             for number in range(2):
                 (
-                    out / "_staging" / folder._staging[-1] / table / f"date=2026-11-21/{rows[table]}{number}"
+                    out / "_staging" / folder.staged_in[-1] / table / f"date=2026-11-21/{rows[table]}{number}"
                 ).touch()
         folder.put()
         folder.discard()

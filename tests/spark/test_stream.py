@@ -159,7 +159,7 @@ def test_what_ends_while_a_micro_batch_is_put_in_place_loses_nothing(
         raise KinspectError("no space left")
 
     with monkeypatch.context() as patched:
-        patched.setattr(type(stream._output), "move", fails)
+        patched.setattr(type(stream._output.folder), "move", fails)
         with pytest.raises(KinspectError, match="no space left"):
             [*stream.batches(drain=True)]
     [*stream_of(module, spark, folder, out).batches(drain=True)]
@@ -279,7 +279,7 @@ def test_what_lines_told_is_kept_for_a_micro_batch_that_is_made_again(spark, tmp
         output.decide(batch, batch + 1, [f"of {batch + 1}"], {})
     begins(tmp_path / "out", 2)
     output.unlock()
-    import_module("kinspect.spark.streaming.streamoutput").StreamOutput(spark, output.path).copy_told(
+    import_module("kinspect.spark.streaming.streamoutput").StreamOutput(spark, output.folder.path).copy_told(
         tmp_path / "told.json"
     )
     found = [told(str(tmp_path / "told.json"), number) for number in (0, 1, 2, 3)]
@@ -289,6 +289,7 @@ def test_what_lines_told_is_kept_for_a_micro_batch_that_is_made_again(spark, tmp
 def test_killed_at_any_step_rows_and_aggregates_are_there_once(spark, folder, tmp_path, monkeypatch):
     """Before and behind each move and removal, of a micro-batch and of the aggregates that it changes."""
     output = import_module("kinspect.spark.streaming.streamoutput").StreamOutput
+    folder_class = import_module("kinspect.spark.folder").Folder
     request = import_module("kinspect.tables.request").Request(("exchanges",))
     made = job_of(spark, [CAPTURE], tmp_path / "run")
     (day,) = (path.name for path in (made / "exchanges").glob("date=*"))
@@ -334,7 +335,7 @@ def test_killed_at_any_step_rows_and_aggregates_are_there_once(spark, folder, tm
         counted = killed_at(step)
         with monkeypatch.context() as patched:
             for name in ("delete", "move", "make", "put_text"):
-                patched.setattr(output, name, counted(getattr(output, name)))
+                patched.setattr(folder_class, name, counted(getattr(folder_class, name)))
             try:
                 write(out, 1)
                 ended = True

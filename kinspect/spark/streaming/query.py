@@ -19,7 +19,7 @@ from kinspect.spark.batch import with_scan
 from kinspect.spark.failure import raised_in_task
 from kinspect.spark.schemas import spark_schema
 from kinspect.spark.sparksession import own_session, tries_of
-from kinspect.spark.storage import check_out
+from kinspect.spark.storage import check_checkpoint, check_out
 from kinspect.spark.streaming.processor import PIECE, Shard, unpacked
 from kinspect.spark.streaming.streamoutput import StreamOutput
 from kinspect.spark.streaming.streamsource import FORMAT, SHARD, StreamOptions
@@ -70,17 +70,19 @@ class Stream:
         request: Request,
         tell: Callable[[str], None] = lambda _: None,
         table_format: str = PARQUET,
+        checkpoint: str | None = None,
     ) -> None:
-        """Raises KinspectError for the folder of another job, and for the state of another version."""
+        """`checkpoint`: see `StreamOutput`. Raises KinspectError for the folder of another job, and for the state of
+        another version."""
         self._watch = replace(watch, tries=tries_of(spark))
-        self._out = out
         self._request = request
         self._tell = tell
         check_out(out, table_format)
+        check_checkpoint(out, checkpoint)
         self._spark = own_session(spark)
         if not spark.sparkContext.getConf().contains(TASKS):
             self._spark.conf.set(TASKS, str(min(watch.shards, spark.sparkContext.defaultParallelism)))
-        self._output = StreamOutput(self._spark, out, table_format)
+        self._output = StreamOutput(self._spark, out, table_format, checkpoint)
         try:
             self._go_on()
         except KinspectError:
@@ -91,19 +93,20 @@ class Stream:
 
     def _go_on(self) -> None:
         told = {"tables": list(self._request.tables), "shards": self._watch.shards}
-        told["table format"] = self._output.table_format
+        told["table format"] = self._output.folder.table_format
         # Streams were all of Parquet once.
         before = self._output.settings and {"table format": PARQUET, **self._output.settings}
         for name, value in told.items():
             if before and before[name] != value:
                 kept = ", ".join(before[name]) if name == "tables" else before[name]
                 text = f"was begun with the {name} {kept}; a stream keeps its {name}"
-                raise KinspectError(f"{self._out}: {text}")
+                raise KinspectError(f"{self._output.folder.path}: {text}")
         told |= self._request.described()
         others = [name for name, value in told.items() if before and before.get(name) != value]
         if others:
             self._tell(
-                f"{self._out}: goes on with other {', '.join(others)}; rows that are there stay as they are"
+                f"{self._output.folder.path}: goes on with other {', '.join(others)}; rows that are there stay as they"
+                " are"
             )
         if told != before:
             self._output.keep(told)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from kinspect.errors import KinspectError
 from kinspect.spark.commit import StagingFolder
+from kinspect.spark.folder import Folder
 from kinspect.tables.aggregates import QUERIES
 from kinspect.tables.request import Request
 from kinspect.tables.tablenames import EXCHANGES, PARQUET, STAGED, STREAM
@@ -32,37 +33,50 @@ _OLD = ("carry-", "decided-", "attempt-")
 class StreamOutput(StagingFolder):
     """The folder `--out` of a stream."""
 
-    def __init__(self, spark: SparkSession, path: str, table_format: str = PARQUET) -> None:
-        """Finishes an interrupted commit. Raises KinspectError for the folder of another job or version."""
+    def __init__(
+        self, spark: SparkSession, path: str, table_format: str = PARQUET, checkpoint: str | None = None
+    ) -> None:
+        """Finishes an interrupted commit. `checkpoint`: the folder of Spark's, None: in that of the tables. Raises
+        KinspectError for the folder of another job or version."""
         super().__init__(spark, path, table_format)
-        names = self.names(STREAM)
+        names = self.folder.names(STREAM)
         if any(name.startswith(_OLD) for name in names):
             raise KinspectError(
-                f"{path}: a stream of kinspect 0.1 left its state there; drain it with 0.1 first,"
+                f"{self.folder.path}: a stream of kinspect 0.1 left its state there; drain it with 0.1 first,"
                 " then choose another --out"
             )
-        if not self.exists(STREAM) and self.names():
+        if not self.folder.exists(STREAM) and self.folder.names():
             raise KinspectError(
-                f"{path}: is not empty and not of a stream; give the stream a folder of its own"
+                f"{self.folder.path}: is not empty and not of a stream; give the stream a folder of its own"
             )
         # State and shuffled packets hold payload and TLS secrets.
-        self.make(STREAM, private=True)
-        with self.locking(STREAM):
-            self._begin()
+        self.folder.make(STREAM, private=True)
+        self._lock = self.folder
+        locked = [STREAM]
+        self._checkpoint = Folder(spark, checkpoint or self.folder.address(STREAM, _CHECKPOINT))
+        if checkpoint is not None:
+            self._checkpoint.make(private=True)
+            self._lock, locked = self._checkpoint, []
+        with self._lock.locking(*locked):
+            self._begin(checkpoint or f"{STREAM}/{_CHECKPOINT}")
 
-    def _begin(self) -> None:
-        self.checkpoint = self.address(STREAM, _CHECKPOINT)
+    def _begin(self, checkpoint: str) -> None:
+        self.checkpoint = self._checkpoint.address()
         """URL of Spark's checkpoint."""
         self.settings: dict[str, Any] = self._read(_SETTINGS) or {}
         """Options with which the stream was begun; empty for a new one."""
-        self.stage_in(STREAM, STAGED)
+        self.folder.stage_in(STREAM, STAGED)
         self._state: dict[str, Any] = _BEGIN
         self._take_state()
         # Spark numbers micro-batches by its checkpoint: another one would use the numbers of earlier ones again.
-        begun = [int(name) for name in self.names(STREAM, _CHECKPOINT, "offsets") if name.isdigit()]
+        begun = [int(name) for name in self._checkpoint.names("offsets") if name.isdigit()]
         if max(begun, default=-1) < self._state["batch"]:
-            lost = f"{STREAM}/{_CHECKPOINT} was deleted, or is older than the tables"
-            raise KinspectError(f"{self.path}: {lost}; put it back, or choose another --out")
+            lost = f"{checkpoint} was deleted, or is older than the tables"
+            raise KinspectError(f"{self.folder.path}: {lost}; put it back, or choose another --out")
+
+    def unlock(self) -> None:
+        """Lets others write there."""
+        self._lock.unlock()
 
     @property
     def sums(self) -> dict[str, Any]:
@@ -95,7 +109,7 @@ class StreamOutput(StagingFolder):
 
     def add_up(self, request: Request) -> None:
         """Computes the aggregates of the dates whose exchanges changed since the last time."""
-        days = [day for day in self._state["changed"] if self.paths_of(EXCHANGES, (day,))]
+        days = [day for day in self._state["changed"] if self.folder.paths_of(EXCHANGES, (day,))]
         if days:
             self.discard()
             self.write_sums(request, *days)
@@ -106,20 +120,22 @@ class StreamOutput(StagingFolder):
         self.check()
         state = {**self._state, "step": self._state["step"] + 1, **changes}
         sums = {name: days for name, days in self.staged().items() if name in QUERIES}
-        self.commit(sums, state["step"], {f"{STREAM}/{_STATE}{state['step']:010}.json": state})
+        self.folder.commit(
+            self.staged(), sums, state["step"], {f"{STREAM}/{_STATE}{state['step']:010}.json": state}
+        )
         self.discard()
         self._take_state()
 
     def _take_state(self) -> None:
         """Reads the latest state, and deletes older ones."""
-        states = sorted(name for name in self.names(STREAM) if name.startswith(_STATE))
+        states = sorted(name for name in self.folder.names(STREAM) if name.startswith(_STATE))
         for name in states[-1:]:
             self._state = self._read(name)
         for name in states[:-1]:
-            self.delete(STREAM, name)
+            self.folder.delete(STREAM, name)
 
     def _read(self, *names: str) -> Any:
-        return json.loads(self.text(STREAM, *names)) if self.exists(STREAM, *names) else None
+        return json.loads(self.folder.text(STREAM, *names)) if self.folder.exists(STREAM, *names) else None
 
     def _write(self, value: Any, *names: str) -> None:
-        self.put_text(json.dumps(value), STREAM, *names)
+        self.folder.put_text(json.dumps(value), STREAM, *names)
