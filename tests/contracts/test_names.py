@@ -14,12 +14,12 @@ FILES = [path for path in PACKAGE.rglob("*.py") if not path.stem.startswith("__"
 OF_BOTH = {"connection"}
 """A packet's way has one at two places: `tcp/connection.py` and, for what Kafka speaks on it, `kafka/connection`."""
 
-LINES = 80_000
+LINES = 80_600
 """Most lines of the package: code, docstrings and blank ones. It is lowered when lines go, and raised only by what a
 new command or format needs: `records` with its `--format kcat` and `--split`, `live --records-only`, `export`, what
 payloads are by their registry, `telemetry`, the explorer's page of records, `diff`, `export --redact`, `report`,
-`--table-format delta`, `check`, `live --from`, the pytest plugin, `mcp`, `kubectl kinspect` and tables that tasks
-write were the last. What else is added beyond it has to replace something. That no files need each other in a circle is
+`--table-format delta`, `check`, `live --from`, the pytest plugin, `mcp`, `kubectl kinspect`, tables that tasks
+write and tables in object stores were the last. What else is added beyond it has to replace something. That no files need each other in a circle is
 import-linter's contract."""
 
 

@@ -27,6 +27,12 @@ QUESTIONS = {
     "how do I share a capture without secrets": "export/hand-on-a-capture-without-its-data",
     "junit report of all my rules": "check",
     "give an assistant access to captures": "mcp",
+    "TOPIC_AUTHORIZATION_FAILED": "error-codes",
+    "rebalance storm": "guide/why-was-this-group-rebalanced",
+    "who deleted the topic": "guide/who-changed-my-topics-config",
+    "TLS handshake failure": "guide/why-can-this-client-not-connect",
+    "fail CI when a client polls metadata too often": "check",
+    "poison pill record": "records/what-stands-at-this-offset",
     "how long does a record take": "guide/how-long-do-records-take-to-reach-a-consumer",
 }
 FIRST = 3
