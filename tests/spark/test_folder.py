@@ -202,7 +202,7 @@ def test_no_folder_is_one_clear_error(tmp_path):
         module.WatchedFolder(str(tmp_path / "nowhere")).look()
 
 
-@pytest.mark.parametrize("folder", ["out[1]", "a*", "s3a://bucket/{x}"])
+@pytest.mark.parametrize("folder", ["out[1]", "a*", "hdfs://cluster/{x}"])
 def test_an_out_that_spark_would_not_find_again_is_refused(folder):
     with pytest.raises(KinspectError, match="for a pattern; choose another --out"):
         import_module("kinspect.spark.storage").check_out(folder, "parquet")
