@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from functools import partial
 
 import pytest
-from support.captures import CAPTURES, FOLDERS, each_folder
+from support.captures import CAPTURES, FOLDERS, each_folder, each_of
 from support.client import Client, recorded
 from support.pcap import framed
 
@@ -52,10 +52,10 @@ def test_counts_are_plain_sums_over_the_lines(lines, rows, folder):
             assert clusters.get(at) in (None, row["cluster_id"]), path
 
 
-RELEASES = [folder for folder in FOLDERS if folder.name[0].isdigit()]
+each_release = each_of([folder for folder in FOLDERS if folder.name[0].isdigit()])
 
 
-@pytest.mark.parametrize("folder", RELEASES, ids=lambda folder: folder.name)
+@each_release
 def test_a_release_is_among_those_that_its_brokers_may_be(rows, folder):
     told = [row for path in sorted(folder.glob("*.pcap*")) for row in rows(path) if row["releases"]]
     assert all(folder.name in row["releases"] for row in told)
@@ -65,7 +65,7 @@ def test_a_release_is_among_those_that_its_brokers_may_be(rows, folder):
     assert told or folder.name == "0.8.2.2"
 
 
-@pytest.mark.parametrize("folder", RELEASES, ids=lambda folder: folder.name)
+@each_release
 def test_a_mode_is_that_of_the_cluster(rows, folder):
     for path in sorted(folder.glob("*.pcap*")):
         is_old = folder.name.startswith(("0.", "1.", "2."))
@@ -146,7 +146,7 @@ def test_versions_that_no_release_has():
 # ---------------------------------------------------------------------- dialects
 
 
-@pytest.mark.parametrize("folder", RELEASES, ids=lambda folder: folder.name)
+@each_release
 def test_brokers_of_releases_speak_as_apaches_and_tell_ranges(lines, rows, folder):
     for path in sorted(folder.glob("*.pcap*"))[:3]:
         told = {}

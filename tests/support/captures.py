@@ -9,15 +9,17 @@ FEW = {"0.10.2.2", "4.1.2", "4.3.1", "tls"}
 """Folders that `make test` reads; the others are read by `make test-all`."""
 FOLDERS = sorted({path.parent for path in CAPTURES.rglob("*.pcap*")})
 
-each_folder = pytest.mark.parametrize(
-    "folder",
-    [
+
+def each_of(folders):
+    """The tests of a module come one after the other for each folder."""
+    marked = [
         pytest.param(folder, id=folder.name, marks=[] if folder.name in FEW else pytest.mark.big)
-        for folder in FOLDERS
-    ],
-    scope="module",
-)
-"""The tests of a module come one after the other for each folder."""
+        for folder in folders
+    ]
+    return pytest.mark.parametrize("folder", marked, scope="module")
+
+
+each_folder = each_of(FOLDERS)
 
 
 def captures(folder):
