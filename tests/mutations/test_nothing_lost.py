@@ -12,7 +12,6 @@ from support import wrap
 from support.clean import clean_captures
 from support.packets import Packet, Streams, nanosecond_pcap, tcp
 from support.reading import PLACES, Reading, bytes_alone, clean, directions, ends, read, texts
-from support.shares import one_in
 
 import kinspect
 from kinspect.kafka.view.view import View
@@ -111,7 +110,7 @@ def _bytes_of(packets: list[Packet] | tuple[Packet, ...]) -> int:
     return sum(end - start for key in streams.pieces for start, end in streams.spans(key))
 
 
-@pytest.mark.parametrize("path", one_in(3, CLEAN))
+@on_clean
 @pytest.mark.parametrize("name", wrap.WRAPS)
 def test_inside_other_frames(path: Path, name: str) -> None:
     whole = clean(path)
