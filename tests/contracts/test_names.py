@@ -19,8 +19,8 @@ LINES = 80_600
 new command or format needs: `records` with its `--format kcat` and `--split`, `live --records-only`, `export`, what
 payloads are by their registry, `telemetry`, the explorer's page of records, `diff`, `export --redact`, `report`,
 `--table-format delta`, `check`, `live --from`, the pytest plugin, `mcp`, `kubectl kinspect`, tables that tasks
-write and tables in object stores were the last. What else is added beyond it has to replace something. That no files need each other in a circle is
-import-linter's contract."""
+write and tables in object stores were the last. What else is added beyond it has to replace something. That no files
+need each other in a circle is import-linter's contract."""
 
 
 def more_than_once(named: Iterator[tuple[str, Path]]) -> dict[str, list[str]]:
