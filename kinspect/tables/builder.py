@@ -13,7 +13,8 @@ from kinspect.kafka.view.view import SCHEMA_VERSION
 from kinspect.tables.arrowcolumns import COMPLETION
 from kinspect.tables.rows import ROW, Table, TableRow, completion
 
-_ROWS, _BYTES = 1000, 4 * 1024 * 1024
+_ROWS, _BYTES = 1000, 512 * 1024
+"""Most rows of an array, and bytes of rows that wait: the garbage collector would search more again and again."""
 _ROW_BYTES = 1000
 """Estimated bytes of a row beside its messages."""
 _HEADER_BYTES = 100
@@ -24,7 +25,7 @@ _PLACE_BYTES = 8
 
 class TableBuilder:
     """Turns lines, or rows that are no lines, into rows of tables: arrays of structs with the table's name, of at most
-    1,000 rows and some MiB. `made`: number of rows of each table so far; `emit`: the line types of the tables."""
+    1,000 rows. `made`: number of rows of each table so far; `emit`: the line types of the tables."""
 
     def __init__(self, tables: Mapping[str, Table], run_id: str, capture_point: str | None) -> None:
         self._common: TableRow = {

@@ -22,12 +22,18 @@ from kinspect.kafka.view.batchrows import BatchRows, batch_rows
 from kinspect.kafka.view.forms import BODY, JSON
 from kinspect.kafka.view.placedbatches import placed_batches
 from kinspect.kafka.view.redact import BASE64, HEX, UTF_8
-from kinspect.kafka.view.view import SCHEMA_VERSION, View, epoch_ns
+from kinspect.kafka.view.view import LINE_KEYS, SCHEMA_VERSION, View, epoch_ns
 from kinspect.kafka.wire.lineorder import LineKey
 from kinspect.model import NS_PER_DAY, REQUEST, RESPONSE
 from kinspect.tables.arrowcolumns import DATE, EXCHANGE_ID, RECORD_FACTS, schema_of
 from kinspect.tables.tablenames import BATCHES, CONNECTIONS, EXCHANGES, RECORD_ROWS, RECORDS
 
+_NO_COLUMNS = frozenset("type schema_version host interface timestamp completed_at line_truncated".split())
+"""Keys of an exchange's line that its row has from elsewhere, or not at all."""
+_OTHERS_KEYS = frozenset(
+    "event_id client broker connection_id correlation_id api api_version request response".split()
+)
+"""Those of which batches and records are made."""
 _KEY = Struct(">QQQI")
 _DECODED = ("key_decoded", "value_decoded")
 _AS_TEXT = frozenset({None, UTF_8, BASE64, HEX})
@@ -62,9 +68,10 @@ class _Lines:
         return self._last[1]
 
 
-def open_tables(names: Iterable[str], fields: Collection[str] | None, view: View) -> dict[str, Table]:
+def open_tables(names: Collection[str], fields: Collection[str] | None, view: View) -> dict[str, Table]:
     """The tables `names`, with `fields` and errors as for `schema_of`. For `records` the view shows records."""
-    view = replace(view, body=JSON)
+    keys = LINE_KEYS.keys() - _NO_COLUMNS if EXCHANGES in names else _OTHERS_KEYS
+    view = replace(view, body=JSON, fields=view.fields or keys)
     lines = _Lines(view)
     with_records = lines if view.records else _Lines(replace(view, records=True))
     made: dict[str, tuple[str, RowsOfLine]] = {
