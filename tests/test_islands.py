@@ -85,6 +85,7 @@ def retimed(blocks: list[Block], time: Callable[[int, int | None], int | None]) 
     return packets
 
 
+@pytest.mark.big
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(ALL), st.randoms(use_true_random=False))
 def test_other_traffic_changes_nothing(name, rng):

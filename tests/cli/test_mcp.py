@@ -501,6 +501,7 @@ SESSION = {
 }
 
 
+@pytest.mark.big
 @pytest.mark.parametrize("title", SESSION)
 def test_the_cookbook_by_tools_alone(call, title):
     rows, keys = SESSION[title](call)

@@ -62,13 +62,11 @@ def test_the_first_lines_of_all_lines_sorted(kinspect, name, format_name, sorts)
             assert found == heading + "".join(whole[n] for n in order(lines, sort)[:limit]), (sort, limit)
 
 
+@pytest.mark.big
 @pytest.mark.parametrize(
     ("sort", "options"),
     [
-        *[
-            pytest.param(sort, ["--format", "jsonl", "--emit", "exchange,summary"], marks=pytest.mark.big)
-            for sort in VALUES
-        ],
+        *[(sort, ["--format", "jsonl", "--emit", "exchange,summary"]) for sort in VALUES],
         ("latency", ["--format", "table"]),
     ],
 )

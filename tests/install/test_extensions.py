@@ -56,6 +56,7 @@ def installed(packages, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(packages))
 
 
+@pytest.mark.big
 @pytest.mark.parametrize("example", [*examples(PAGE)], ids=lambda example: example.command)
 @pytest.mark.usefixtures("installed")
 def test_a_command_of_the_page_prints_what_is_shown(example):

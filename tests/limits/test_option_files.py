@@ -123,6 +123,7 @@ def test_a_key_log_that_is_no_text(refused, tmp_path, content):
     assert refused("--keylog", path) == ": is no text, so no key log (NSS key log format)"
 
 
+@pytest.mark.big
 @pytest.mark.parametrize(
     "line", [b"x" * (64 << 20), b"x " * (32 << 20), b"\n" * (2 << 20), b"[" * (64 << 20)]
 )

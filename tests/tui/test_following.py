@@ -1,5 +1,6 @@
 """Keys that leave only some exchanges in the list: a group's, and those that are not expected."""
 
+import pytest
 from support.tui import CAPTURES, ERRORS, NANO
 
 import kinspect
@@ -30,6 +31,7 @@ def test_a_group_is_followed_and_left(explore):
     explore(script, GROUPS, size=(160, 24))
 
 
+@pytest.mark.big
 def test_a_group_is_followed_from_a_page(explore):
     async def script(explorer):
         await explorer.press("4", "down", "g")

@@ -289,7 +289,8 @@ def test_lines_below_a_row_unfold(explore, monkeypatch):
     explore(script, GROUPS, text="group=pc-grp-java")
 
 
-@pytest.mark.parametrize("width", one_in(3, [60, 50, 80]))
+@pytest.mark.big
+@pytest.mark.parametrize("width", [50, 60, 80])
 @pytest.mark.parametrize("name", ["groups", "clients"])
 def test_columns_without_room_are_named_and_shown_sideways(explore, name, width):
     found = kinspect.answer(name, GROUPS)

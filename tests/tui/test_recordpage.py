@@ -69,6 +69,7 @@ def test_each_row_leads_to_its_record_among_the_fields(explore, path):
     explore(script, path, view=TEXT)
 
 
+@pytest.mark.big
 def test_keys_and_values_are_hidden_and_searched_all_the_same(explore):
     async def script(explorer):
         main = explorer.main
