@@ -294,8 +294,10 @@ def vacuum(folder: str, keep: int, dry_run: bool) -> None:
     if "://" in folder:
         need(DELTA, "pipeline vacuum")
         from kinspect.spark.objectfolder import ObjectFolder
-        from kinspect.spark.storage import check_out
+        from kinspect.spark.storage import check_out, is_object_store, shown
 
+        if not is_object_store(folder):
+            raise KinspectError(f"{shown(folder)}: is no folder on a disk or in s3://, which vacuum takes")
         check_out(folder, DELTA)
         found = ObjectFolder(folder).vacuum(keep, dry_run)
     else:

@@ -6,15 +6,15 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
-from pyarrow import fs
+from pyarrow import ArrowException, fs
 
 from kinspect.errors import KinspectError
 from kinspect.spark.failure import to_be_finished
-from kinspect.spark.storage import Target, delta_options, file_system, shown
+from kinspect.spark.storage import Target, delta_options, shown
 from kinspect.tables.committedfolder import CommittedFolder, Files
 from kinspect.tables.deltalog import LoggedTable, check_place, logging
 from kinspect.tables.runlog import RunLog
-from kinspect.tables.tablenames import DELTA, DELTA_LOG, RUNS
+from kinspect.tables.tablenames import DELTA, DELTA_LOG, FINISHED, RUNS, STREAM
 from kinspect.tables.vacuum import delete_old
 
 if TYPE_CHECKING:
@@ -35,7 +35,10 @@ class ObjectFolder(CommittedFolder):
         """Raises KinspectError."""
         self.path = shown(url).rstrip("/")
         self._url = url
-        self._system, root = file_system(url)
+        try:
+            self._system, root = fs.FileSystem.from_uri(url)
+        except (OSError, ArrowException) as error:
+            raise KinspectError(f"{self.path}: {str(error).replace(url, self.path)}") from error
         self._root = root.rstrip("/")
         check_place(self.path, self._root)
         self._options = {"AWS_REGION": self._system.region, **delta_options(url)}
@@ -69,7 +72,9 @@ class ObjectFolder(CommittedFolder):
         return {info.base_name: int(info.size) if info.is_file else None for info in found}
 
     def make(self, *names: str, private: bool = False) -> None:
-        """Nothing: folders are names of objects."""
+        """Folders are names of objects: one that others look for has an empty one."""
+        if private:
+            self.put_text("", *names, "begun")
 
     def text(self, *names: str) -> str:
         with logging(self.address()), self._system.open_input_stream(self._at(*names)) as source:
@@ -96,11 +101,22 @@ class ObjectFolder(CommittedFolder):
 
     def stage_in(self, *above: str) -> None:
         """Finishes the last run. Raises KinspectError for a folder of something else."""
-        if not self.exists(RUNS) and self.names():
+        if not self.exists(RUNS) and {*self.names()} - {STREAM}:
             raise KinspectError(f"{self.path}: is not empty, and has no log of runs; choose another --out")
         self._runs = RunLog(self.logged(RUNS))
-        if self._runs.last is not None:
+        if self._runs.last is not None and not self._is_finished():
             self.finish()
+
+    def _is_finished(self) -> bool:
+        return self.exists(FINISHED) and self.text(FINISHED) == self._named(self._runs.next - 1)
+
+    def _named(self, number: int) -> str:
+        return f"{self._runs.application} {number}"
+
+    @property
+    def identity(self) -> str:
+        """By which a stream's checkpoint knows its tables."""
+        return self._runs.application
 
     def discard(self) -> None:
         """Nothing: what does not count, `vacuum` finds."""
@@ -121,6 +137,7 @@ class ObjectFolder(CommittedFolder):
         self.application = self._runs.application
         with to_be_finished(self.path):
             super()._fulfil(manifest)
+            self.put_text(self._named(manifest["number"]), FINISHED)
 
     def _place(self, name: str, day: str, files: Files) -> None:
         """Nothing: files are where they stay."""
@@ -132,5 +149,10 @@ class ObjectFolder(CommittedFolder):
             raise KinspectError(f"{self.path}: has no tables")
         if not dry_run:
             self.stage_in()
+        found = sorted(delete_old(self, names, keep_ns, dry_run=True))
+        if not dry_run:
+            # Files of runs that begin after it are not among those that were found.
             self.commit({}, {})
-        return sorted(delete_old(self, names, keep_ns, dry_run))
+            for path in found:
+                self.delete(*path.split("/"))
+        return found

@@ -101,10 +101,24 @@ def check_out(folder: str, table_format: str) -> None:
     if is_url(folder):
         check_store(folder, _scheme(folder), table_format)
     if is_object_store(folder):
+        _check_place(folder)
         delta_options(folder)
     elif not _PATTERN.isdisjoint(folder):
         raise KinspectError(
             f"{shown(folder)}: Spark takes {' '.join(sorted(_PATTERN))} in a path for a pattern; choose another --out"
+        )
+
+
+def _check_place(url: str) -> None:
+    """Raises KinspectError for a URL in a store that PyArrow and delta-rs would read as two places."""
+    parts = urlsplit(url)
+    path = unquote(parts.path).removeprefix("/").removesuffix("/")
+    names = path.split("/") if path else []
+    strange = any(name in ("", ".", "..") or not {"#", "?"}.isdisjoint(name) for name in names)
+    if strange or parts.fragment or not url.startswith(f"{_OBJECTS}://"):
+        raise KinspectError(
+            f"{shown(url)}: is no folder as {_OBJECTS}://bucket/folder, without # and ?, and names that are empty,"
+            " . or .."
         )
 
 
@@ -114,8 +128,12 @@ def check_checkpoint(out: str, checkpoint: str | None) -> None:
         raise KinspectError(
             f"{shown(out)}: is no place for the checkpoint of a stream; name a folder on a disk by --checkpoint"
         )
+    if checkpoint is not None and is_object_store(checkpoint):
+        raise KinspectError(
+            f"{shown(checkpoint)}: Spark renames files of a checkpoint; name a folder on a disk"
+        )
     if checkpoint is not None and not is_object_store(out):
-        raise KinspectError(f"{checkpoint}: --checkpoint is for an --out in an object store")
+        raise KinspectError(f"{shown(checkpoint)}: --checkpoint is for an --out in an object store")
 
 
 def is_object_store(folder: str) -> bool:

@@ -93,8 +93,8 @@ def commit(
     with logging(table.address):
         try:
             _commit(table, files, replaced, once)
-        except DeltaError:
-            # Two may finish the same run.
+        except (DeltaError, OSError):
+            # Two may finish the same run, and a store that did not answer may have it.
             if not table.is_there or not _has(table.open(), once):
                 raise
         return int(table.open().version()) if table.is_there else None
@@ -103,15 +103,18 @@ def commit(
 def _commit(
     table: LoggedTable, files: Mapping[str, Mapping[str, int]], replaced: Collection[str], once: Once
 ) -> None:
+    there = table.open() if table.is_there else None
+    # Files of a run that counts may be gone since: others compact tables, and delete what they replaced.
+    if there is not None and _has(there, once):
+        return
     added = [_added(table, day, name, size) for day, sizes in files.items() for name, size in sizes.items()]
-    if not table.is_there:
+    if there is None:
         if added:
             _create(table, added, once)
         return
-    there = table.open()
     # Micro-batches replace nothing: then a table's files, which become many, are not looked at.
     removed = [_removed(path, day) for path, day in _active(there) if day in replaced] if replaced else []
-    if (added or removed) and not _has(there, once):
+    if added or removed:
         if added:
             _widen(there, table, _schema(table, f"{table.path}/{added[0].path}"))
         there.create_write_transaction(

@@ -54,7 +54,7 @@ class RunLog:
             try:
                 self._seen.create_write_transaction([], "append", _COLUMNS, commit_properties=_once(manifest))
                 told = ""
-            except DeltaError as error:
+            except (DeltaError, OSError) as error:
                 told = str(error)
             self._seen = self._log.open()
         # It may have been written though that was not told.

@@ -14,6 +14,8 @@ DELTA_LOG = "_delta_log"
 """Folder in a table of Delta Lake that has its log."""
 RUNS = "_runs"
 """Folder beside the tables in an object store: the log of the runs."""
+FINISHED = "_finished"
+"""Object beside it: the last run of which all is done."""
 APPLICATION = "kinspect"
 """By whose numbers the logs of tables know the commits of kinspect."""
 TABLES = (EXCHANGES, BATCHES, RECORDS, CONNECTIONS)

@@ -47,6 +47,7 @@ def pieces(text, format_name):
     return lines[head:], "".join(lines[:head])
 
 
+@pytest.mark.big
 @pytest.mark.parametrize(
     ("format_name", "sorts"), [("jsonl", [*VALUES]), ("table", ["latency"]), ("detail", ["time"])]
 )

@@ -46,6 +46,7 @@ def values(row, seen):
         yield given
 
 
+@pytest.mark.big
 @pytest.mark.parametrize("path", [*captures()])
 def test_rows_are_the_lines_of_read(path, kinspect):
     store, exchanges = indexed(path, keylog=keylog(path)), exchanges_of(path)

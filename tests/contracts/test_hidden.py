@@ -291,6 +291,7 @@ def read(kinspect, sample, tmp_path):
     return run
 
 
+@pytest.mark.big
 @pytest.mark.parametrize("name", FORMATS)
 def test_formats(read, sample, name):
     for options in OPTIONS:
@@ -310,6 +311,7 @@ def test_formats(read, sample, name):
         assert lacking(found[options], [*sample.secrets, *in_records]) == []
 
 
+@pytest.mark.big
 @pytest.mark.parametrize("name", those_with("no_users"))
 def test_users(read, name):
     emit = ["--emit", "exchange,connection"] if "emit" in FORMATS[name].has else []
@@ -348,6 +350,7 @@ def rows_of_spark(sample, view):
     return [array.to_pylist() for made in (rows.add(sample.exchanges), rows.rest()) for _, array in made]
 
 
+@pytest.mark.big
 @pytest.mark.parametrize("form", ["table", "jsonl", "csv"])
 def test_records(kinspect, sample, form):
     def records(*options):
@@ -391,6 +394,7 @@ def test_check(kinspect, sample, tmp_path, form):
     assert not shows(PAYLOAD, shown)
 
 
+@pytest.mark.big
 def test_report(kinspect, sample):
     found = kinspect("report", sample.path, "-o", "-")
     assert found.status == 0
@@ -401,6 +405,7 @@ def test_report(kinspect, sample):
 WITH_BODIES = {each.__name__: each for each in (python, explorer, rows_of_spark)}
 
 
+@pytest.mark.big
 @pytest.mark.parametrize("name", WITH_BODIES)
 def test_outputs_with_bodies(sample, name):
     shown = [

@@ -84,6 +84,7 @@ print(*sorted(set(sys.modules) - before))
 """
 
 
+@pytest.mark.big
 @each_shown
 def test_live_loads_its_modules_before_it_gives_up_its_rights(name):
     found = subprocess.run(
@@ -104,6 +105,7 @@ def test_lines_of_other_types_are_taken(name):
     assert stream.buffer.getvalue().count(b'"kinspect.gap"') == (name == ECS)
 
 
+@pytest.mark.big
 @each_format
 @pytest.mark.parametrize(
     "capture", [PLAIN, pytest.param(PRODUCED, marks=pytest.mark.big)], ids=lambda path: path.name

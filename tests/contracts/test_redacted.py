@@ -60,6 +60,7 @@ def redaction():
     return Redaction(Pseudonyms(b"a key"), CAPS)
 
 
+@pytest.mark.big
 def test_every_field_of_every_layout_is_replaced(redaction):
     planter = Planter()
     for layout in all_layouts():

@@ -196,6 +196,7 @@ def test_rules_name_what_there_is(command):
             assert name in params or name in facts, rule
 
 
+@pytest.mark.big
 def test_usage_errors_elsewhere_are_about_one_value():
     found = set()
     for path in (ROOT / "kinspect").rglob("*.py"):

@@ -57,6 +57,7 @@ def types(value, path, found):
         found.setdefault(path, set()).add(kind)
 
 
+@pytest.mark.big
 @pytest.mark.parametrize("paths", [SOME, pytest.param(CAPTURES, marks=pytest.mark.big)], ids=["some", "all"])
 def test_a_path_has_one_type(paths):
     texts, nones, found = View(body="text"), View(body="none"), {}

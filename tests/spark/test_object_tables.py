@@ -87,34 +87,44 @@ def test_rows_are_those_on_a_disk_and_go_with_the_next_run(spark, store, path, o
     assert sorted(result.dates) == sorted((*TABLES, *SUMS))
     run(spark, url_of(store, path), topic=["none-of-them"])
     assert "exchanges" not in rows_of(store, path)
-    assert names_of(store, path) == sorted(["_runs", "_versions.json", *TABLES, *SUMS])
+    assert names_of(store, path) == sorted(["_finished", "_runs", "_versions.json", *TABLES, *SUMS])
 
 
 def test_a_stream_counts_a_micro_batch_once_though_it_was_killed(
     spark, store, path, on_disk, tmp_path, monkeypatch
 ):
-    """Behind its decision; and a stream with another checkpoint is refused."""
+    """At its first start, and behind a decision; and a stream with the checkpoint of another is refused."""
     module = import_module("kinspect.spark.streaming.query")
     folder = tmp_path / "captures"
     folder.mkdir()
     (folder / "cap1.pcap").write_bytes(CAPTURE.read_bytes())
 
-    def drain(checkpoint="checkpoint"):
+    def drain(checkpoint="checkpoint", out=path):
         watch = module.StreamOptions(str(folder), settle=0.0, interval=0.1, shards=2)
         options = {"table_format": "delta", "checkpoint": str(tmp_path / checkpoint)}
-        stream = module.Stream(spark, watch, url_of(store, path), module.Request(TABLES), **options)
+        stream = module.Stream(spark, watch, url_of(store, out), module.Request(TABLES), **options)
         return [*stream.batches(drain=True)]
 
     def killed(*_):
-        raise KinspectError("killed")
+        raise KinspectError("it ends here")
 
     with monkeypatch.context() as patched:
+        patched.setattr(module.Stream, "_go_on", killed)
+        with pytest.raises(KinspectError, match="it ends here"):
+            drain()
+        patched.undo()
         patched.setattr(import_module("kinspect.tables.deltalog"), "commit", killed)
-        with pytest.raises(KinspectError, match="killed"):
+        with pytest.raises(KinspectError, match="it ends here"):
             drain()
     with pytest.raises(KinspectError, match=r"other was deleted, or is older than the tables"):
         drain("other")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full/notes.txt").touch()
+    with pytest.raises(KinspectError, match="is not empty and no checkpoint of a stream"):
+        drain("full")
     drain()
+    with pytest.raises(KinspectError, match="checkpoint is the checkpoint of other tables"):
+        drain(out=f"{path}/elsewhere")
     found = rows_of(store, path)
     assert {name: len(found[name]) for name in TABLES} == {name: len(on_disk[name]) for name in TABLES}
     assert {name: found[name] for name in SUMS} == {name: on_disk[name] for name in SUMS}
@@ -207,7 +217,7 @@ def test_killed_at_any_step_all_rows_of_a_run_are_there_or_none(runs, monkeypatc
         assert found in ((before, before), (number, number))
         outcomes.append(found == (number, number))
         before = found[0]
-    assert outcomes == [False, *[True] * 7]
+    assert outcomes == [False, *[True] * 9]
     assert runs.rows() == (number, number)
 
 
@@ -267,6 +277,14 @@ def test_a_reader_never_sees_a_part_of_a_run(runs):
     assert seen <= {(number, number) for number in range(4)}
 
 
+def test_a_run_goes_on_where_somebody_deleted_files_of_the_last(runs):
+    runs.write(runs.begin(), 1)
+    runs.store.system.delete_file(f"{runs.path}/one/{DAY}/1.parquet")
+    runs.store.system.delete_dir(f"{runs.path}/two")
+    runs.write(runs.begin(), 2)
+    assert runs.rows() == (2, 2)
+
+
 def test_vacuum_deletes_what_no_version_has_and_refuses_runs_whose_files_it_deletes(runs, kinspect):
     for number in (1, 2):
         runs.write(runs.begin(), number)
@@ -300,6 +318,9 @@ def test_what_cannot_be_is_told_in_one_line_without_secrets(runs, kinspect, tmp_
         kinspect(*stream_of, url).err,
         kinspect(*stream_of, tmp_path, "--checkpoint", tmp_path).err,
         kinspect("pipeline", "run", CAPTURE, "--out", url).err,
+        *(kinspect(*run_of, url.replace("?", f"/{name}?")).err for name in ("..", "%23", "/x", "%3F")),
+        kinspect(*stream_of, tmp_path, "--checkpoint", url).err,
+        kinspect("pipeline", "vacuum", tmp_path.as_uri()).err,
     ]
     words = [
         "is not empty, and has no log of runs; choose another --out",
@@ -310,6 +331,9 @@ def test_what_cannot_be_is_told_in_one_line_without_secrets(runs, kinspect, tmp_
         "is no place for the checkpoint of a stream; name a folder on a disk by --checkpoint",
         "--checkpoint is for an --out in an object store",
         "s3 is no store for tables of the format parquet, which need a disk or hdfs://",
+        *["is no folder as s3://bucket/folder"] * 4,
+        "Spark renames files of a checkpoint; name a folder on a disk",
+        "is no folder on a disk or in s3://, which vacuum takes",
     ]
     for message, word in zip(messages, words, strict=True):
         assert word in message

@@ -481,6 +481,7 @@ def test_a_spool_that_is_full(explore):
     explore(script, ERRORS, size=(180, 24), limit=3000)
 
 
+@pytest.mark.big
 @pytest.mark.parametrize("size", one_in(2, [(80, 24), TALL]))
 def test_what_a_capture_says_is_text(explore, tmp_path, size):
     path = tmp_path / "[bold]evil\x1b[0m.pcap"

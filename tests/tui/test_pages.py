@@ -46,6 +46,7 @@ def printed(found, width):
     return [line for whole in shown for line in whole.split("\n")]
 
 
+@pytest.mark.big
 @pytest.mark.parametrize(
     ("path", "width"), [pytest.param(TRANSACTIONS, 80, marks=pytest.mark.big), (LOGINS, 200)]
 )

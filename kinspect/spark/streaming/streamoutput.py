@@ -16,7 +16,10 @@ from typing import TYPE_CHECKING, Any
 from kinspect.errors import KinspectError
 from kinspect.spark.commit import StagingFolder
 from kinspect.spark.folder import Folder
+from kinspect.spark.objectfolder import ObjectFolder
+from kinspect.spark.storage import shown
 from kinspect.tables.aggregates import QUERIES
+from kinspect.tables.lock import LOCK
 from kinspect.tables.request import Request
 from kinspect.tables.tablenames import EXCHANGES, PARQUET, STAGED, STREAM
 
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
 ADD_UP_SECONDS = 3600.0
 """Seconds after which the aggregates of dates with new rows are computed anew."""
 _SETTINGS, _STATE, _CHECKPOINT = "settings.json", "state-", "checkpoint"
+_TABLES = "kinspect-tables"
+"""File in a checkpoint that lies elsewhere: which tables it belongs to."""
 _BEGIN: dict[str, Any] = {"step": -1, "batch": -1, "told": [], "sums": {}, "changed": [], "added_up": 0.0}
 _OLD = ("carry-", "decided-", "attempt-")
 
@@ -49,16 +54,20 @@ class StreamOutput(StagingFolder):
             raise KinspectError(
                 f"{self.folder.path}: is not empty and not of a stream; give the stream a folder of its own"
             )
-        # State and shuffled packets hold payload and TLS secrets.
-        self.folder.make(STREAM, private=True)
         self._lock = self.folder
         locked = [STREAM]
         self._checkpoint = Folder(spark, checkpoint or self.folder.address(STREAM, _CHECKPOINT))
         if checkpoint is not None:
+            if {*self._checkpoint.names()} - {LOCK} and not self._checkpoint.exists(_TABLES):
+                raise KinspectError(
+                    f"{shown(checkpoint)}: is not empty and no checkpoint of a stream; name another"
+                )
             self._checkpoint.make(private=True)
             self._lock, locked = self._checkpoint, []
+        # State and shuffled packets hold payload and TLS secrets.
+        self.folder.make(STREAM, private=True)
         with self._lock.locking(*locked):
-            self._begin(checkpoint or f"{STREAM}/{_CHECKPOINT}")
+            self._begin(shown(checkpoint) if checkpoint else f"{STREAM}/{_CHECKPOINT}")
 
     def _begin(self, checkpoint: str) -> None:
         self.checkpoint = self._checkpoint.address()
@@ -66,6 +75,8 @@ class StreamOutput(StagingFolder):
         self.settings: dict[str, Any] = self._read(_SETTINGS) or {}
         """Options with which the stream was begun; empty for a new one."""
         self.folder.stage_in(STREAM, STAGED)
+        if isinstance(self.folder, ObjectFolder):
+            self._check_tables(checkpoint, self.folder.identity)
         self._state: dict[str, Any] = _BEGIN
         self._take_state()
         # Spark numbers micro-batches by its checkpoint: another one would use the numbers of earlier ones again.
@@ -73,6 +84,15 @@ class StreamOutput(StagingFolder):
         if max(begun, default=-1) < self._state["batch"]:
             lost = f"{checkpoint} was deleted, or is older than the tables"
             raise KinspectError(f"{self.folder.path}: {lost}; put it back, or choose another --out")
+
+    def _check_tables(self, checkpoint: str, identity: str) -> None:
+        """Raises KinspectError if a checkpoint that lies elsewhere is that of other tables."""
+        if not self._checkpoint.exists(_TABLES):
+            self._checkpoint.put_text(identity, _TABLES)
+        if self._checkpoint.text(_TABLES) != identity:
+            raise KinspectError(
+                f"{self.folder.path}: {checkpoint} is the checkpoint of other tables; name another --checkpoint"
+            )
 
     def unlock(self) -> None:
         """Lets others write there."""
