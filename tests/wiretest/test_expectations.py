@@ -238,6 +238,7 @@ def test_a_broker_that_takes_nothing_makes_it_unknown(wire, monkeypatch):
             sending = Thread(target=_send_all, args=(client.connection, bytes(64 << 20)))
             sending.start()
             taken, _ = server.accept()
+            assert len(taken.recv(1)) == 1
             with pytest.raises(AssertionError, match="what clients sent, and a broker did not take"):
                 wire.check()
             taken.close()
