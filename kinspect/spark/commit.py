@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import date
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pyarrow as pa
@@ -13,7 +13,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kinspect.errors import KinspectError
 from kinspect.spark.folder import Folder
-from kinspect.spark.objectfolder import ObjectFolder
 from kinspect.spark.schemas import file_metadata, spark_schema
 from kinspect.spark.storage import Target, is_object_store, opening_in, written_to
 from kinspect.spark.writepass import TOLD, WRITTEN, files_of, named, writing
@@ -38,6 +37,9 @@ from kinspect.tables.tablenames import (
 )
 from kinspect.wording import counted
 
+if TYPE_CHECKING:
+    from kinspect.spark.objectfolder import ObjectFolder
+
 _OLD_LAYOUT = "api="
 _LOGS = {DELTA: DELTA_LOG, "iceberg": "metadata"}
 """The folder in a table that tells its format."""
@@ -48,7 +50,14 @@ class StagingFolder:
 
     def __init__(self, spark: SparkSession, path: str, table_format: str) -> None:
         self._spark = spark
-        self.folder = ObjectFolder(path) if is_object_store(path) else Folder(spark, path, table_format)
+        self.folder: Folder | ObjectFolder
+        if is_object_store(path):
+            # It needs delta-rs, an extra.
+            from kinspect.spark.objectfolder import ObjectFolder
+
+            self.folder = ObjectFolder(path)
+        else:
+            self.folder = Folder(spark, path, table_format)
         self._forget()
 
     def _forget(self) -> None:

@@ -104,6 +104,7 @@ class ObjectFolder(CommittedFolder):
         if not self.exists(RUNS) and {*self.names()} - {STREAM}:
             raise KinspectError(f"{self.path}: is not empty, and has no log of runs; choose another --out")
         self._runs = RunLog(self.logged(RUNS))
+        self.application = self._runs.application
         if self._runs.last is not None and not self._is_finished():
             self.finish()
 
@@ -111,12 +112,7 @@ class ObjectFolder(CommittedFolder):
         return self.exists(FINISHED) and self.text(FINISHED) == self._named(self._runs.next - 1)
 
     def _named(self, number: int) -> str:
-        return f"{self._runs.application} {number}"
-
-    @property
-    def identity(self) -> str:
-        """By which a stream's checkpoint knows its tables."""
-        return self._runs.application
+        return f"{self.application} {number}"
 
     def discard(self) -> None:
         """Nothing: what does not count, `vacuum` finds."""
@@ -134,7 +130,6 @@ class ObjectFolder(CommittedFolder):
         """Nothing: the next run asks the tables again."""
 
     def _fulfil(self, manifest: dict[str, Any]) -> None:
-        self.application = self._runs.application
         with to_be_finished(self.path):
             super()._fulfil(manifest)
             self.put_text(self._named(manifest["number"]), FINISHED)

@@ -2,6 +2,8 @@
 
 import gzip
 import os
+import subprocess
+import sys
 from importlib import import_module
 
 import pytest
@@ -212,3 +214,10 @@ def test_a_name_that_is_there_is_no_pattern(tmp_path):
     path = tmp_path / "in[1].pcap"
     path.touch()
     assert import_module("kinspect.spark.storage").expand([str(path)]) == [str(path)]
+
+
+@pytest.mark.parametrize("module", ["kinspect.spark.job", "kinspect.spark.streaming.query"])
+def test_tables_of_parquet_need_no_delta_rs(module):
+    code = f"import sys; sys.modules['deltalake'] = None; import {module}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from kinspect.errors import KinspectError
 from kinspect.spark.commit import StagingFolder
 from kinspect.spark.folder import Folder
-from kinspect.spark.objectfolder import ObjectFolder
 from kinspect.spark.storage import shown
 from kinspect.tables.aggregates import QUERIES
 from kinspect.tables.lock import LOCK
@@ -75,8 +74,8 @@ class StreamOutput(StagingFolder):
         self.settings: dict[str, Any] = self._read(_SETTINGS) or {}
         """Options with which the stream was begun; empty for a new one."""
         self.folder.stage_in(STREAM, STAGED)
-        if isinstance(self.folder, ObjectFolder):
-            self._check_tables(checkpoint, self.folder.identity)
+        if self._lock is self._checkpoint:
+            self._check_tables(checkpoint, self.folder.application)
         self._state: dict[str, Any] = _BEGIN
         self._take_state()
         # Spark numbers micro-batches by its checkpoint: another one would use the numbers of earlier ones again.
